@@ -1,0 +1,60 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer:
+#   make demo    sets up .venv and shows the main job on a small example
+#   make test    completes .venv and runs every check
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# What only Debian has and some test needs; none does so far.
+DEBIAN_PACKAGES :=
+
+.PHONY: demo test test-long test-deps install bench fuzz docs clean
+
+demo: .venv/.demo
+	$(BIN)/unpooled demo
+
+test: .venv/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest --numprocesses 2
+
+test-long: .venv/.test
+	$(BIN)/pytest -m long
+
+test-deps:
+ifneq ($(strip $(DEBIAN_PACKAGES)),)
+	apt-get update -qq && apt-get install -qq --yes --no-install-recommends $(DEBIAN_PACKAGES)
+endif
+
+install: .venv/.all
+
+bench: .venv/.test
+	$(BIN)/python benchmarks/dgc_round.py
+
+fuzz: .venv/.test
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/wire/test_codec.py
+
+docs: .venv/.test
+	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled
+
+clean:
+	rm -rf .venv build dist
+
+# One stamp per set of extras, remade when the project's requirements change.
+.venv/.python:
+	$(PYTHON) -c 'import sys; sys.exit("unpooled needs Python 3.11 or newer: make PYTHON=python3.12 demo" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/.demo: .venv/.python pyproject.toml constraints.txt
+	$(PIP) --editable '.[report]'
+	touch $@
+
+.venv/.test: .venv/.demo
+	$(PIP) --editable '.[report,dev]'
+	touch $@
+
+.venv/.all: .venv/.test
+	$(PIP) --editable '.[network,flower,deep,report,dev]'
+	touch $@

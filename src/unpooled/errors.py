@@ -1,0 +1,72 @@
+"""Everything that `unpooled` refuses, as one exception tree.
+
+::
+
+    UnpooledError
+    ├── InputError (ValueError)        data or an option a person gave
+    │   └── DomainError                rows or centres outside a loss's domain
+    ├── GraphError (ValueError)        a graph that cannot carry the protocol
+    ├── DataUnavailable (LookupError)  a data set that is neither on disk nor reachable
+    ├── WireError
+    │   ├── MalformedMessage           bytes that are not a message
+    │   └── OversizedMessage           a message beyond the stated bounds
+    ├── LedgerRefusal
+    │   ├── UndeclaredRelease          a kind or field the protocol never declared
+    │   └── PolicyRefusal              declared, but the party's own policy says no
+    ├── ProtocolError                  a protocol broke a rule of its role
+    └── QuorumLost                     too few parties answered
+
+Messages are one sentence that names the party, the value and the remedy.
+"""
+
+
+class UnpooledError(Exception):
+    """Root of all errors raised on purpose by this library."""
+
+
+class InputError(UnpooledError, ValueError):
+    """Data or an option that was given by a person cannot be used."""
+
+
+class DomainError(InputError):
+    """Rows or centres lie outside the set on which a loss is defined."""
+
+
+class GraphError(UnpooledError, ValueError):
+    """The graph cannot carry the protocol."""
+
+
+class DataUnavailable(UnpooledError, LookupError):
+    """A data set is neither in the data folder nor reachable."""
+
+
+class WireError(UnpooledError):
+    """A message cannot be turned into bytes, or bytes into a message."""
+
+
+class MalformedMessage(WireError):
+    """Bytes that are not a message."""
+
+
+class OversizedMessage(WireError):
+    """A message beyond the stated bounds."""
+
+
+class LedgerRefusal(UnpooledError):
+    """The ledger, a party's only exit, refused to let something out."""
+
+
+class UndeclaredRelease(LedgerRefusal):
+    """A message kind or field which the protocol did not declare."""
+
+
+class PolicyRefusal(LedgerRefusal):
+    """A declared release which the party's own policy does not allow."""
+
+
+class ProtocolError(UnpooledError):
+    """A protocol broke a rule of its role."""
+
+
+class QuorumLost(UnpooledError):
+    """Too few parties answered for the run to go on."""

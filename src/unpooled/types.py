@@ -1,0 +1,103 @@
+"""Names and records that every part shares: array aliases and the table of parties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+PartyId: TypeAlias = str
+Array: TypeAlias = NDArray[Any]
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+Body: TypeAlias = Mapping[str, Array]
+"""What a message carries, what a star party keeps between messages, what a protocol returns."""
+
+
+@dataclass(frozen=True)
+class PartyData:
+    """One party's own rows, as its steps see them."""
+
+    name: PartyId
+    rows: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class Parties:
+    """The rows of several parties, one after the other.
+
+    Party ``i`` holds ``rows[offsets[i]:offsets[i + 1]]`` with the weights at the same places.
+    One table instead of a list of parties lets a host that carries a hundred thousand users work
+    on all of them with a handful of array operations.
+    """
+
+    names: tuple[PartyId, ...]
+    rows: FloatArray
+    offsets: IntArray
+    weights: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        tables: Sequence[FloatArray],
+        *,
+        weights: Sequence[FloatArray] | None = None,
+        names: Sequence[PartyId] | None = None,
+    ) -> Parties:
+        """Puts one table per party together; names default to "0", "1", ..., weights to 1."""
+        sizes = [len(table) for table in tables]
+        rows = np.ascontiguousarray(np.concatenate(tables), dtype=np.float64)
+        return cls(
+            names=tuple(names) if names is not None else tuple(map(str, range(len(tables)))),
+            rows=rows,
+            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            weights=np.ones(len(rows))
+            if weights is None
+            else np.concatenate(weights).astype(np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, party: int) -> PartyData:
+        span = slice(self.offsets[party], self.offsets[party + 1])
+        return PartyData(self.names[party], self.rows[span], self.weights[span])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.rows.shape[1])
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Rows of each party."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """The party of each row."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
+
+    @cached_property
+    def total_weights(self) -> FloatArray:
+        """The summed weight of each party's rows."""
+        return np.bincount(self.owner, weights=self.weights, minlength=len(self))
+
+    def select(self, users: IntArray) -> Parties:
+        """The same table for some of the parties, in the given order."""
+        if len(users) == len(self) and np.array_equal(users, np.arange(len(self))):
+            return self
+        spans = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in users]
+        taken = np.concatenate(spans) if spans else np.empty(0, dtype=np.int64)
+        return Parties(
+            names=tuple(self.names[i] for i in users),
+            rows=self.rows[taken],
+            offsets=np.concatenate([[0], np.cumsum(self.sizes[users])]).astype(np.int64),
+            weights=self.weights[taken],
+        )
