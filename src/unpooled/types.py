@@ -87,7 +87,7 @@ class Parties:
     @cached_property
     def total_weights(self) -> FloatArray:
         """The summed weight of each party's rows."""
-        return np.bincount(self.owner, weights=self.weights, minlength=len(self))
+        return np.bincount(self.owner, weights=self.weights, minlength=len(self)).astype(np.float64)
 
     def select(self, users: IntArray) -> Parties:
         """The same table for some of the parties, in the given order."""

@@ -1,0 +1,1 @@
+"""What carries messages: the algorithms know nothing of it."""

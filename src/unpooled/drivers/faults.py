@@ -1,0 +1,70 @@
+"""What can go wrong in a run, written down in advance.
+
+Exchanges are counted from 0 over the whole run, the start included. ``until`` is the first
+exchange in which the thing works again; None means never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpooled.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class LinkLost:
+    """Nothing gets through between users ``a`` and ``b``, either way."""
+
+    a: int
+    b: int
+    since: int
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class UserDown:
+    """User (or star party) ``user`` stops: it neither sends, hears nor computes.
+
+    When it returns it still has what it knew.
+    """
+
+    user: int
+    since: int
+    until: int | None = None
+
+
+Fault = LinkLost | UserDown
+
+
+class Faults:
+    """The state of links and users in every exchange."""
+
+    def __init__(self, faults: Iterable[Fault], n_users: int) -> None:
+        self._faults = tuple(faults)
+        self._n_users = n_users
+
+    def awake(self, exchange: int) -> BoolArray:
+        """Which users are up."""
+        awake = np.ones(self._n_users, dtype=bool)
+        for fault in self._at(exchange):
+            if isinstance(fault, UserDown):
+                awake[fault.user] = False
+        return awake
+
+    def carries(self, exchange: int, a: IntArray, b: IntArray) -> BoolArray:
+        """Which of the links (a[l], b[l]) are up, whatever their users do."""
+        up = np.ones(len(a), dtype=bool)
+        for fault in self._at(exchange):
+            if isinstance(fault, LinkLost):
+                up &= ~((a == fault.a) & (b == fault.b)) & ~((a == fault.b) & (b == fault.a))
+        return up
+
+    def _at(self, exchange: int) -> list[Fault]:
+        return [
+            fault
+            for fault in self._faults
+            if fault.since <= exchange and (fault.until is None or exchange < fault.until)
+        ]

@@ -1,0 +1,96 @@
+"""Runs a protocol with a coordinator inside one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from unpooled.drivers.faults import Faults
+from unpooled.drivers.options import Options, Run, serving
+from unpooled.errors import ProtocolError, QuorumLost
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import Body, Parties, PartyData, PartyId
+from unpooled.wire.codec import decode, decode_state, encode, encode_state
+from unpooled.wire.ledger import Ledger
+from unpooled.wire.message import Ask, Note, Reply, sealed
+from unpooled.wire.traffic import Traffic
+
+_ONCE = np.ones(1, dtype=np.int64)
+
+
+def run_star(
+    protocol: StarProtocol,
+    parties: Parties,
+    *,
+    seed: int = 0,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    observe: Callable[[Note], None] | None = None,
+) -> Run:
+    """Runs a protocol with a coordinator."""
+    faults = Faults(options.faults, len(parties))
+    sites = [_Site(protocol, parties[i], (seed, i), options) for i in range(len(parties))]
+    coordinator = protocol.coordinator(np.random.default_rng([seed, len(parties)]))
+    replies: dict[PartyId, Body] | None = None
+    exchange = 0
+    with serving(options) as serve:
+        while True:
+            try:
+                said = coordinator.send(replies)  # type: ignore[arg-type]
+            except StopIteration as end:
+                result = end.value
+                break
+            replies = None
+            if isinstance(said, Note):
+                if observe is not None:
+                    observe(said)
+                continue
+            present = [sites[int(i)] for i in np.flatnonzero(faults.awake(exchange))]
+            _refuse_without_quorum(said, len(present), len(sites))
+            if options.watch is not None:
+                options.watch("coordinator", said)
+            answers = serve(partial(_Site.answer, ask=said, exchange=exchange), present)
+            replies = {site.data.name: a for site, a in zip(present, answers, strict=True)}
+            exchange += 1
+    entries = ((np.array([i]), e) for i, site in enumerate(sites) for e in site.ledger.entries)
+    return Run(result, Traffic.of(parties.names, entries))
+
+
+class _Site:
+    """One party: its data, its state between questions, its ledger."""
+
+    def __init__(
+        self, protocol: StarProtocol, data: PartyData, seed: tuple[int, int], options: Options
+    ) -> None:
+        self.data = data
+        self.ledger = Ledger((data.name,), protocol.releases, options.policy)
+        self._steps = protocol.steps
+        self._state: Body = {}
+        self._seed = seed
+        self._options = options
+
+    def answer(self, ask: Ask, exchange: int) -> Body:
+        """The party's answer, as it arrives at the coordinator."""
+        if ask.kind not in self._steps:
+            raise ProtocolError(f"Parties have no step for the question {ask.kind!r}.")
+        question = decode(encode(ask)) if self._options.through_codec else ask
+        self.ledger.receive(ask.kind, ask.round, ask.body, _ONCE, exchange, each_user=False)
+        rng = np.random.default_rng([*self._seed, exchange])
+        body, state = self._steps[ask.kind](self.data, self._state, question.body, rng)
+        self._state = decode_state(encode_state(state)) if self._options.through_codec else state
+        self._state = sealed(self._state)
+        reply = Reply(ask.kind, body, ask.round)
+        self.ledger.send(reply, _ONCE, exchange)
+        if self._options.watch is not None:
+            self._options.watch(self.data.name, reply)
+        return decode(encode(reply)).body if self._options.through_codec else reply.body
+
+
+def _refuse_without_quorum(ask: Ask, present: int, parties: int) -> None:
+    needed = parties if ask.quorum is None else ask.quorum
+    if present < needed:
+        raise QuorumLost(
+            f"{present} of {parties} parties are there to answer {ask.kind!r} in round "
+            f"{ask.round}, but {needed} are needed; wait for them or lower the quorum."
+        )

@@ -1,0 +1,70 @@
+"""What the in-process drivers share: options, the outcome, and a map over parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from unpooled.drivers.faults import Fault
+from unpooled.types import Body
+from unpooled.wire.message import Message
+from unpooled.wire.policy import STUDY, Policy
+from unpooled.wire.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a run: the protocol's result (in a mesh with users in order) and the traffic."""
+
+    result: Body
+    traffic: Traffic
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, none of which may change the result (but for the faults)."""
+
+    policy: Policy = STUDY
+    faults: tuple[Fault, ...] = ()
+    threads: int = 1
+    through_codec: bool = False
+    """Send every message and every party's state through its bytes, as a network would."""
+    order: Callable[[int], Sequence[int]] = field(default=range)
+    """The order in which n parties are served."""
+    watch: Callable[[str, Message], None] | None = None
+    """Told of every message that leaves, with its sender (the first user of a block)."""
+
+
+Serve: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+@contextmanager
+def serving(options: Options) -> Iterator[Serve]:
+    """A map over parties: in the options' order, on their threads, results in party order.
+
+    Libraries underneath get one thread each, since several would round sums differently.
+    """
+    with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+        if options.threads == 1:
+            yield partial(_in_order, map, options)
+        else:
+            with ThreadPoolExecutor(options.threads) as pool:
+                yield partial(_in_order, pool.map, options)
+
+
+def _in_order(
+    run: Callable[..., Iterable[Any]],
+    options: Options,
+    call: Callable[[Any], Any],
+    items: Sequence[Any],
+) -> list[Any]:
+    order = list(options.order(len(items)))
+    done = dict(zip(order, run(call, [items[i] for i in order]), strict=True))
+    return [done[i] for i in range(len(items))]

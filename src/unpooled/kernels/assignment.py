@@ -1,0 +1,51 @@
+"""Which of its user's centres a row belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from unpooled.types import FloatArray, IntArray
+
+_CHUNK = 1 << 16
+"""Numbers per temporary array: small enough to stay in the cache."""
+
+Dissimilarity = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+def squared_distance(x: FloatArray, y: FloatArray) -> FloatArray:
+    """|x - y|^2 for every row."""
+    difference = x - y
+    return np.asarray(np.vecdot(difference, difference))
+
+
+def nearest(
+    rows: FloatArray,
+    owner: IntArray,
+    centers: FloatArray,
+    dissimilarity: Dissimilarity = squared_distance,
+) -> IntArray:
+    """labels[r] = argmin over k of dissimilarity(centers[owner[r], k], rows[r]).
+
+    ``centers`` is (users, K, d). The lowest index wins a tie.
+    """
+    labels = np.zeros(len(rows), dtype=np.int64)
+    step = max(1, _CHUNK // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        span = slice(start, start + step)
+        labels[span] = all_pairs(rows[span], owner[span], centers, dissimilarity).argmin(axis=1)
+    return labels
+
+
+def all_pairs(
+    rows: FloatArray,
+    owner: IntArray,
+    centers: FloatArray,
+    dissimilarity: Dissimilarity = squared_distance,
+) -> FloatArray:
+    """dissimilarity(centers[owner[r], k], rows[r]) for every row r and every k."""
+    result = np.empty((len(rows), centers.shape[1]))
+    for k in range(centers.shape[1]):
+        result[:, k] = dissimilarity(centers[owner, k], rows)
+    return result

@@ -1,0 +1,1 @@
+"""The algorithms, one per file, each written once for every driver."""

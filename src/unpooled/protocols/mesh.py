@@ -1,0 +1,153 @@
+"""The mesh role: peers that talk to their neighbours, with nobody in charge.
+
+A peer is a generator. It yields a :class:`~unpooled.wire.Post`, is sent what its neighbours said
+in the same exchange as a :class:`Heard`, and in the end returns its result: arrays with one entry
+per user along the first axis. A :class:`~unpooled.wire.Note` yielded in between is for the screen;
+nothing is sent back for it.
+
+A peer works on a :class:`Block` of users. One user per block is the ordinary deployment, one block
+with every user is the simulation, and the algorithm is the same code, with one sparse product
+where a single user would add up its neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from unpooled.graphs import Neighbourhood
+from unpooled.types import Body, BoolArray, FloatArray, IntArray, Parties
+from unpooled.wire.message import Note, Post
+from unpooled.wire.policy import Release
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The users that one host carries: their rows, their links and their random numbers.
+
+    ``reach`` is a number of exchanges after which a word from any user has reached every other:
+    the diameter of the graph or a bound on it, known from the plan like the graph itself.
+    """
+
+    parties: Parties
+    neighbourhood: Neighbourhood
+    reach: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.parties)
+
+    def exponentials(self, draw: int, count: int, sizes: IntArray) -> FloatArray:
+        """(count, sum of sizes) standard exponentials, ``sizes[i]`` columns for user ``i``.
+
+        Each user draws from its own stream, named by the seed, its number in the graph and
+        ``draw``: who shares its host does not matter.
+        """
+        streams = (
+            np.random.default_rng([self.seed, int(user), draw]).standard_exponential((count, size))
+            for user, size in zip(self.neighbourhood.users, sizes, strict=True)
+        )
+        return np.concatenate(list(streams), axis=1)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What reached the users of a block in one exchange.
+
+    ``links`` has the links over which something was heard (see
+    :class:`~unpooled.graphs.Neighbourhood`); ``own`` is what the block itself posted, ``outer``
+    what users outside said; ``awake`` marks the users that are running: one that is not takes no
+    step, and what it knew stays as it was.
+    """
+
+    links: sp.csr_array
+    own: Body
+    outer: Body
+    awake: BoolArray
+
+    @property
+    def degrees(self) -> IntArray:
+        """How many neighbours each user heard."""
+        return np.asarray(np.diff(self.links.indptr), dtype=np.int64)
+
+    def everyone(self, field: str) -> FloatArray:
+        """The field's values at the block's users, then at the users outside."""
+        own, outer = self.own[field], self.outer.get(field)
+        return own if outer is None else np.concatenate([own, outer])
+
+    def neighbour_sum(self, field: str) -> FloatArray:
+        """sum over j in N_i of x_j."""
+        own = self.own[field]
+        flat = self.everyone(field).reshape(self.links.shape[1], -1)
+        return np.asarray(self.links @ flat).reshape(own.shape)
+
+    def disagreement(self, field: str) -> FloatArray:
+        """sum over j in N_i of (x_i - x_j): the block's rows of (L kron I) x."""
+        own = self.own[field]
+        degrees = self.degrees.reshape(-1, *[1] * (own.ndim - 1))
+        return degrees * own - self.neighbour_sum(field)
+
+    def largest(self, field: str) -> FloatArray:
+        """The largest of a user's own value and its neighbours', entry by entry."""
+        result = self.own[field].copy()
+        heard_by = np.repeat(np.arange(len(result)), self.degrees)
+        np.maximum.at(result, heard_by, self.everyone(field)[self.links.indices])
+        return result
+
+    def gathered(self, field: str) -> tuple[FloatArray, IntArray]:
+        """Own and neighbours' values of a (users, K, d) field as rows, with users' offsets."""
+        everyone = self.everyone(field)
+        n, (_, n_clusters, width) = len(self.own[field]), everyone.shape
+        own_first = sp.csr_array(  # a user's own values stand before those of its neighbours
+            (
+                np.ones(n + len(self.links.indices)),
+                np.insert(self.links.indices, self.links.indptr[:-1], np.arange(n)),
+                self.links.indptr + np.arange(n + 1),
+            ),
+            shape=self.links.shape,
+        )
+        rows = everyone[own_first.indices].reshape(-1, width)
+        return rows, own_first.indptr.astype(np.int64) * n_clusters
+
+    def step(self, old: FloatArray, new: FloatArray) -> FloatArray:
+        """``new`` for users that are awake, ``old`` for the others."""
+        if self.awake.all():
+            return new
+        return np.where(self.awake.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+Peer: TypeAlias = Generator[Post | Note, Heard, Result]
+
+
+class MeshProtocol(ABC):
+    """An algorithm between peers: its parameters, what it may release, and one peer's part."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def releases(self) -> tuple[Release, ...]:
+        """Everything that may leave a user, with these parameters."""
+
+    @abstractmethod
+    def peer(self, block: Block) -> Peer[Body]:
+        """The part of the users in ``block``."""
+
+
+def max_consensus(block: Block, kind: str, values: FloatArray) -> Peer[FloatArray]:
+    """The largest of all users' ``values`` (users, n), entry by entry, known to every user.
+
+    Each exchange passes on the largest value heard so far; after ``reach`` of them it has come
+    from everywhere.
+    """
+    for step in range(block.reach):
+        heard = yield Post(kind, step, {"largest": values})
+        values = heard.step(values, heard.largest("largest"))
+    return values

@@ -1,0 +1,45 @@
+"""The star role: a coordinator that asks, and parties that answer.
+
+The coordinator is a generator: it yields an :class:`~unpooled.wire.Ask`, is sent the answers as
+``{party: body}`` in party order, and returns its result. It reads top to bottom, and a run that
+was cut short resumes by replaying the recorded answers.
+
+A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
+state)``. Its process may die between two messages, so what it remembers is in ``state``, named
+arrays like everything else, and its random numbers are fresh for every question.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from unpooled.types import Body, PartyData, PartyId
+from unpooled.wire.message import Ask, Note
+from unpooled.wire.policy import Release
+
+Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], tuple[Body, Body]]
+Coordinator: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Body]
+
+
+class StarProtocol(ABC):
+    """An algorithm with a coordinator: its parameters, both sides, what parties may release."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def releases(self) -> tuple[Release, ...]:
+        """Everything that may leave a party, with these parameters."""
+
+    @abstractmethod
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        """The coordinator's side."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> Mapping[str, Step]:
+        """The party's side: what it does for each kind of question."""

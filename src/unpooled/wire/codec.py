@@ -1,0 +1,212 @@
+"""Messages to bytes and back. This is the only place where either becomes the other.
+
+Layout, all integers little-endian::
+
+    magic     4 bytes   b"UNP1"
+    type      1 byte    1 Ask, 2 Reply, 3 Post, 4 state
+    round     8 bytes   signed
+    quorum    4 bytes   signed, -1 for none
+    kind      1 + n     length and ASCII name
+    fields    1 byte    how many follow
+      name    1 + n     length and ASCII name
+      dtype   1 byte    place in DTYPES
+      ndim    1 byte
+      shape   8 x ndim  unsigned
+    buffers             the arrays' raw bytes in C order, in the order of the fields
+
+Decoding trusts nothing: every length is checked against the bounds and against what is really
+there before anything is allocated, and the arrays are read-only views of the received bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpooled.errors import MalformedMessage, OversizedMessage, WireError
+from unpooled.types import Array, Body
+from unpooled.wire.message import Ask, Message, Post, Reply
+
+MAGIC = b"UNP1"
+DTYPES = tuple(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1"))
+_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
+_HEAD = struct.Struct("<4sBqi")
+_TYPES: dict[type, int] = {Ask: 1, Reply: 2, Post: 3}
+_STATE = 4
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on what is encoded and, more to the point, on what is accepted."""
+
+    max_bytes: int = 256 * 2**20
+    max_fields: int = 64
+    max_name: int = 64
+    max_ndim: int = 8
+
+
+LIMITS = Limits()
+
+
+def encode(message: Message, limits: Limits = LIMITS) -> bytes:
+    """The message as bytes. Who speaks (``Post.senders``) is the envelope's, not the message's."""
+    quorum = message.quorum if isinstance(message, Ask) else None
+    return _encode(_TYPES[type(message)], message.kind, message.round, quorum, message.body, limits)
+
+
+def encode_state(state: Body, limits: Limits = LIMITS) -> bytes:
+    """A party's state between two messages, for the disk."""
+    return _encode(_STATE, "state", 0, None, state, limits)
+
+
+def encoded_size(message: Message) -> int:
+    """``len(encode(message))`` without encoding."""
+    return body_size(message.kind, message.body)
+
+
+def body_size(kind: str, body: Mapping[str, Array]) -> int:
+    """The encoded size of any message of this kind with these arrays."""
+    size = _HEAD.size + 1 + len(kind) + 1
+    for name, value in body.items():
+        size += 1 + len(name) + 2 + 8 * value.ndim + value.nbytes
+    return size
+
+
+def decode(data: bytes | memoryview, limits: Limits = LIMITS) -> Message:
+    """The message in ``data``, or :class:`MalformedMessage` or :class:`OversizedMessage`."""
+    type_code, kind, number, quorum, body = _decode(data, limits)
+    if type_code == _TYPES[Ask]:
+        return Ask(kind, body, number, quorum)
+    if quorum is not None:
+        raise MalformedMessage("Only a question carries a quorum.")
+    if type_code == _TYPES[Reply]:
+        return Reply(kind, body, number)
+    if type_code == _TYPES[Post]:
+        return Post(kind, number, body)
+    raise MalformedMessage(f"Message type {type_code} is not known.")
+
+
+def decode_state(data: bytes | memoryview, limits: Limits = LIMITS) -> Body:
+    """The state in ``data``."""
+    type_code, _, _, _, body = _decode(data, limits)
+    if type_code != _STATE:
+        raise MalformedMessage("These bytes are a message, not a state.")
+    return body
+
+
+def _encode(
+    type_code: int, kind: str, number: int, quorum: int | None, body: Body, limits: Limits
+) -> bytes:
+    if len(body) > limits.max_fields:
+        raise OversizedMessage(f"{kind!r} has {len(body)} fields, over {limits.max_fields}.")
+    if not -(2**63) <= number < 2**63:
+        raise WireError(f"{kind!r} has round {number}, which is no 64-bit number.")
+    size = body_size(kind, body)
+    if size > limits.max_bytes:
+        raise OversizedMessage(f"{kind!r} takes {size} bytes, over {limits.max_bytes}.")
+    head = [
+        _HEAD.pack(MAGIC, type_code, number, -1 if quorum is None else quorum),
+        _packed_name(kind, limits),
+        bytes([len(body)]),
+    ]
+    buffers = []
+    for name, value in body.items():
+        code = _CODES.get(value.dtype)
+        if code is None:
+            raise WireError(
+                f"Field {name!r} of {kind!r} has type {value.dtype}, which has no code."
+            )
+        if value.ndim > limits.max_ndim:
+            raise OversizedMessage(f"Field {name!r} of {kind!r} has {value.ndim} axes.")
+        shape = struct.pack(f"<BB{value.ndim}Q", code, value.ndim, *value.shape)
+        head.append(_packed_name(name, limits) + shape)
+        buffers.append(value.tobytes())
+    return b"".join(head + buffers)
+
+
+def _packed_name(name: str, limits: Limits) -> bytes:
+    if not _NAME.fullmatch(name) or len(name) > limits.max_name:
+        raise WireError(
+            f"{name!r} is no name for a message or field: up to {limits.max_name} ASCII letters, "
+            "digits, '_', '.', '-', a letter first."
+        )
+    return bytes([len(name)]) + name.encode("ascii")
+
+
+class _Reader:
+    """Takes bounded pieces from the front of the bytes."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = memoryview(data).cast("B")
+        self.at = 0
+
+    def take(self, count: int) -> memoryview:
+        if count > len(self.data) - self.at:
+            raise MalformedMessage(
+                f"The message ends at byte {len(self.data)} but {count} more were announced."
+            )
+        piece = self.data[self.at : self.at + count]
+        self.at += count
+        return piece
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def name(self, limits: Limits) -> str:
+        length = self.byte()
+        if length > limits.max_name:
+            raise OversizedMessage(f"A name of {length} bytes is over {limits.max_name}.")
+        name = bytes(self.take(length)).decode("ascii", errors="replace")
+        if not _NAME.fullmatch(name):
+            raise MalformedMessage(f"{name!r} is no name for a message or field.")
+        return name
+
+
+def _decode(
+    data: bytes | memoryview, limits: Limits
+) -> tuple[int, str, int, int | None, dict[str, Array]]:
+    if len(data) > limits.max_bytes:
+        raise OversizedMessage(f"A message of {len(data)} bytes is over {limits.max_bytes}.")
+    reader = _Reader(data)
+    magic, type_code, number, quorum = _HEAD.unpack(reader.take(_HEAD.size))
+    if magic != MAGIC:
+        raise MalformedMessage("The bytes do not start like a message of this version.")
+    if quorum < -1:
+        raise MalformedMessage(f"A quorum of {quorum} makes no sense.")
+    kind = reader.name(limits)
+    n_fields = reader.byte()
+    if n_fields > limits.max_fields:
+        raise OversizedMessage(f"{n_fields} fields are over {limits.max_fields}.")
+    specs = [_field(reader, limits) for _ in range(n_fields)]
+    if len({name for name, _, _ in specs}) != n_fields:
+        raise MalformedMessage(f"{kind!r} has two fields of one name.")
+    body = {name: _array(reader, name, dtype, shape) for name, dtype, shape in specs}
+    if reader.at != len(reader.data):
+        raise MalformedMessage(f"{len(reader.data) - reader.at} bytes follow the message.")
+    return type_code, kind, number, None if quorum == -1 else quorum, body
+
+
+def _field(reader: _Reader, limits: Limits) -> tuple[str, np.dtype, tuple[int, ...]]:
+    name = reader.name(limits)
+    code, ndim = reader.byte(), reader.byte()
+    if code >= len(DTYPES):
+        raise MalformedMessage(f"Field {name!r} has a type with code {code}, which is not known.")
+    if ndim > limits.max_ndim:
+        raise OversizedMessage(f"Field {name!r} has {ndim} axes, over {limits.max_ndim}.")
+    shape = struct.unpack(f"<{ndim}Q", reader.take(8 * ndim))
+    if any(length > limits.max_bytes for length in shape):
+        raise OversizedMessage(f"Field {name!r} announces the shape {shape}.")
+    return name, DTYPES[code], shape
+
+
+def _array(reader: _Reader, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
+    raw = reader.take(math.prod(shape) * dtype.itemsize)
+    if dtype == np.bool_ and raw.nbytes and np.frombuffer(raw, np.uint8).max() > 1:
+        raise MalformedMessage(f"Field {name!r} has truth values that are neither 0 nor 1.")
+    return np.frombuffer(raw, dtype).reshape(shape)

@@ -1,0 +1,83 @@
+"""The messages. They are frozen, and carry nothing but named arrays.
+
+Three of them travel: a coordinator's :class:`Ask`, a party's :class:`Reply`, a peer's
+:class:`Post`. The fourth, :class:`Note`, is what an algorithm says to the people who run it: it
+stays where it is made, feeds progress displays and histories, and is not traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+
+from unpooled.types import Array, Body, BoolArray
+
+
+def sealed(body: Mapping[str, Array]) -> Body:
+    """The same arrays behind read-only views: nobody can change what has been handed on."""
+    views = {}
+    for name, value in body.items():
+        view = np.asarray(value).view()
+        view.flags.writeable = False
+        views[name] = view
+    return MappingProxyType(views)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A coordinator's question to every party.
+
+    ``quorum`` is how many answers are enough to go on; None means all of them.
+    """
+
+    kind: str
+    body: Body = field(default_factory=dict)
+    round: int = 0
+    quorum: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", sealed(self.body))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A party's answer."""
+
+    kind: str
+    body: Body
+    round: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", sealed(self.body))
+
+
+@dataclass(frozen=True)
+class Post:
+    """What the users of a block tell their neighbours in one exchange.
+
+    Every array has one entry per user of the block along its first axis. ``senders`` marks the
+    users that speak; None means all of them.
+    """
+
+    kind: str
+    round: int
+    body: Body
+    senders: BoolArray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", sealed(self.body))
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark about a round, for the screen and the history. It never leaves."""
+
+    round: int
+    body: Body
+
+
+Message: TypeAlias = Ask | Reply | Post
