@@ -150,6 +150,8 @@ def topology(graph: Any, names: Sequence[PartyId]) -> Topology:
                 "an adjacency matrix or None."
             )
         edges = _edges_of(NAMED[graph](m), names)
+    elif m == 1:
+        edges = np.empty((0, 2), dtype=np.int64)
     elif isinstance(graph, nx.Graph):
         edges = _edges_of(graph, names)
     else:

@@ -126,6 +126,11 @@ class Loss(ABC):
             )
         return self
 
+    def accepts(self, y: FloatArray) -> BoolArray:
+        """Which rows the loss is defined for: those in the closure of the domain."""
+        low, high = self.domain
+        return np.asarray(((y >= low) & (y <= high)).all(axis=-1))
+
     def inside(self, x: FloatArray) -> BoolArray:
         """Which vectors (along the last axis) lie in the domain."""
         low, high = self.domain
@@ -257,6 +262,10 @@ class Bregman(Loss):
     _: KW_ONLY
     domain: tuple[float, float] = (-np.inf, np.inf)
     name: str = field(default="This Bregman loss", compare=False)
+
+    def accepts(self, y: FloatArray) -> BoolArray:
+        with np.errstate(all="ignore"):
+            return super().accepts(y) & np.isfinite(self.psi(y))
 
     @property
     def needs_box(self) -> bool:  # type: ignore[override]

@@ -46,6 +46,10 @@ class Faults:
         self._faults = tuple(faults)
         self._n_users = n_users
 
+    def any_at(self, exchange: int) -> bool:
+        """Whether anything is wrong in this exchange."""
+        return bool(self._at(exchange))
+
     def awake(self, exchange: int) -> BoolArray:
         """Which users are up."""
         awake = np.ones(self._n_users, dtype=bool)

@@ -149,10 +149,12 @@ def _hear(
     exchange: int,
 ) -> Heard:
     near = host.block.neighbourhood
-    own, other = near.ends
-    alive = speaks[other] & awake[own] & faults.carries(exchange, own, other)
+    links = near.links
+    if faults.any_at(exchange) or not speaks.all():
+        own, other = near.ends
+        links = near.keep(speaks[other] & awake[own] & faults.carries(exchange, own, other))
     outer = sealed({name: values[near.outer] for name, values in spoken.items()})
-    return Heard(near.keep(alive), post.body, outer, awake[host.users])
+    return Heard(links, post.body, outer, awake[host.users])
 
 
 def _everyone(talking: list[_Host], n_users: int) -> Body:

@@ -1,0 +1,55 @@
+"""The front door to k-means by ADMM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unpooled.estimators import options
+from unpooled.estimators.mesh import MeshEstimator
+from unpooled.losses import Loss, SquaredEuclidean
+from unpooled.protocols import admm
+from unpooled.protocols.starts import Start
+
+
+class ADMMKMeans(MeshEstimator):
+    """Peer-to-peer k-means by ADMM (Forero et al. 2011): users come to agree exactly.
+
+    ``eta`` weighs agreement against fit while users are on the way; it changes the path, not the
+    fixed points. It should be of the order of a user's rows per cluster. The other parameters and
+    the attributes are those of :class:`~unpooled.DGC`; ``history_["cost"]`` is the k-means cost of
+    the users' own centres, without a penalty, and may rise now and then.
+    """
+
+    penalised = False
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        eta: float = 1.0,
+        graph: Any = "ring",
+        init: Any = "dkm+c",
+        init_rounds: int = 3,
+        max_rounds: int = 1000,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.eta = eta
+        self.graph = graph
+        self.init = init
+        self.init_rounds = init_rounds
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        return SquaredEuclidean()
+
+    def _protocol(self, start: Start, loss: Loss) -> admm.ADMMKMeans:
+        return admm.ADMMKMeans(
+            start=start,
+            eta=options.number("eta", self.eta, above=0.0),
+            max_rounds=options.whole("max_rounds", self.max_rounds, 1),
+            tol=options.number("tol", self.tol),
+        )

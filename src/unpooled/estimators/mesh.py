@@ -1,0 +1,171 @@
+"""What all peer-to-peer estimators share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.drivers.local import run_mesh
+from unpooled.errors import InputError
+from unpooled.estimators import options
+from unpooled.estimators.tables import Expected, Table, read
+from unpooled.graphs import Topology, topology
+from unpooled.kernels.assignment import all_pairs, nearest, squared_distance
+from unpooled.losses import DistanceLoss, Loss
+from unpooled.protocols.mesh import MeshProtocol
+from unpooled.protocols.starts import Start
+from unpooled.types import FloatArray
+from unpooled.wire.message import Note
+
+
+class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Reads the data, runs the protocol between its parties, keeps what came of it."""
+
+    n_clusters: int
+    graph: Any
+    init: Any
+    init_rounds: int
+    random_state: Any
+
+    penalised = True
+    """Whether the cost has the disagreement between neighbours in it, as J_rho does."""
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """The loss that the options mean, in its metric."""
+
+    @abstractmethod
+    def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
+        """The protocol with the estimator's options, checked."""
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Clusters the rows of all parties without putting them together.
+
+        Parameters
+        ----------
+        X : a table with ``groups``, or a list, tuple or dict of tables, one per party
+        y : ignored
+        groups : the party of each row of one table; without it there is one party
+        sample_weight : a weight for each row, in the same form as ``X``
+        """
+        table = read(X, groups, sample_weight, Expected(type(self).__name__))
+        n_clusters = options.whole("n_clusters", self.n_clusters, 1)
+        loss = self._loss()
+        if isinstance(loss, DistanceLoss):
+            loss.metric.check_width(table.parties.n_features)
+        start = options.start(self.init, self.init_rounds, n_clusters, table)
+        protocol = self._protocol(start, loss)
+        options.refuse_too_many_clusters(n_clusters, table)
+        options.refuse_rows_outside(loss, table)
+        network = topology(self.graph, table.parties.names)
+        history = _History(network if self.penalised else None)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        run = run_mesh(protocol, table.parties, network, seed=seed, observe=history.record)
+
+        self.n_features_in_ = table.parties.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if table.columns is not None:
+            self.feature_names_in_ = np.asarray(table.columns, dtype=object)
+        self.loss_ = loss
+        self.peer_centers_ = np.array(run.result["centers"])
+        self._set_centers(network)
+        self._set_labels(table)
+        self.n_rounds_ = int(run.result["rounds"].max())
+        self.history_ = history.arrays()
+        self.traffic_ = run.traffic
+        return self
+
+    def _set_centers(self, network: Topology) -> None:
+        self.__dict__.pop("cluster_centers_", None)
+        if network.n_users == 1 or len(network.edges):
+            # Relative to one user, so that users who agree give exactly what they agree on.
+            first = self.peer_centers_[0]
+            self.cluster_centers_ = first + (self.peer_centers_ - first).mean(axis=0)
+
+    def _set_labels(self, table: Table) -> None:
+        parties, x = table.parties, self.peer_centers_
+        labels = nearest(parties.rows, parties.owner, x, self.loss_.dissimilarity)
+        metric = self.loss_.metric if isinstance(self.loss_, DistanceLoss) else None
+        difference = x[parties.owner, labels] - parties.rows
+        squared = metric.squared(difference) if metric else np.vecdot(difference, difference)
+        self.labels_ = table.restore(labels)
+        self.inertia_ = float(parties.weights @ squared)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.peer_centers_.shape[1])
+
+    def predict(self, X: Any) -> Any:
+        """The nearest of ``cluster_centers_`` for each row, in the container of ``X``."""
+        table, centers = self._read_new(X)
+        nowhere = np.zeros(len(table.parties.rows), dtype=np.int64)
+        return table.restore(
+            nearest(table.parties.rows, nowhere, centers, self.loss_.dissimilarity)
+        )
+
+    def transform(self, X: Any) -> Any:
+        """The distance of each row to each of ``cluster_centers_``, in the container of ``X``.
+
+        For a Bregman loss this is the square root of the divergence.
+        """
+        table, centers = self._read_new(X)
+        nowhere = np.zeros(len(table.parties.rows), dtype=np.int64)
+        divergence = all_pairs(table.parties.rows, nowhere, centers, self.loss_.dissimilarity)
+        return table.restore(np.sqrt(np.maximum(divergence, 0.0)))
+
+    def _read_new(self, X: Any) -> tuple[Table, FloatArray]:
+        check_is_fitted(self, "peer_centers_")
+        columns = getattr(self, "feature_names_in_", None)
+        expected = Expected(
+            type(self).__name__,
+            self.n_features_in_,
+            tuple(columns) if columns is not None else None,
+        )
+        table = read(X, None, None, expected)
+        if not hasattr(self, "cluster_centers_"):
+            raise InputError(
+                "With graph=None every party has centres of its own (peer_centers_) and there "
+                "are none for all; fit with a graph to predict."
+            )
+        options.refuse_rows_outside(self.loss_, table)
+        return table, self.cluster_centers_[None]
+
+
+class _History:
+    """``history_``: one number per round, seen from outside the network."""
+
+    def __init__(self, penalty: Topology | None) -> None:
+        self._penalty = penalty
+        self._rounds: dict[str, list[float]] = {
+            "cost": [],
+            "consensus": [],
+            "changed": [],
+            "movement": [],
+        }
+
+    def record(self, note: Note) -> None:
+        """Adds a round."""
+        centers: FloatArray = note.body["centers"]
+        cost = float(note.body["cost"].sum())
+        if self._penalty is not None:
+            cost += self._penalty.disagreement(centers)
+        apart = centers - centers[0]
+        gap = squared_distance(apart - apart.mean(axis=0), np.zeros(1)).max()
+        self._rounds["cost"].append(cost)
+        self._rounds["consensus"].append(float(np.sqrt(gap)))
+        self._rounds["changed"].append(int(note.body["changed"].sum()))
+        self._rounds["movement"].append(float(note.body["movement"].max()))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The rounds as arrays."""
+        return {name: np.asarray(values) for name, values in self._rounds.items()}

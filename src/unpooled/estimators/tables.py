@@ -1,0 +1,241 @@
+"""Reads what people pass as ``X``: one table with groups, or one table per party."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from unpooled.errors import InputError
+from unpooled.types import Array, FloatArray, IntArray, Parties, PartyId
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an estimator saw when it was fitted; nothing before that."""
+
+    estimator: str
+    n_features: int | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The parties' rows, and the way back to the form in which they came."""
+
+    parties: Parties
+    columns: tuple[str, ...] | None
+    keys: tuple[Any, ...] | None
+    """The keys of a dict."""
+    order: IntArray | None
+    """Where each of the parties' rows stands in the one table that was given."""
+    container: type = list
+    plain: bool = False
+    """One table without groups, as any scikit-learn estimator takes it."""
+
+    def restore(self, values: Array) -> Any:
+        """One value per row, in the container the rows came in."""
+        if self.order is not None:
+            restored = np.empty_like(values)
+            restored[self.order] = values
+            return restored
+        parts = np.split(values, self.parties.offsets[1:-1])
+        if self.keys is not None:
+            return dict(zip(self.keys, parts, strict=True))
+        return self.container(parts)
+
+    def column(self, index: int) -> str:
+        """How to call a column in a sentence."""
+        return repr(self.columns[index]) if self.columns is not None else str(index)
+
+
+def read(X: Any, groups: Any, sample_weight: Any, expected: Expected) -> Table:
+    """The table in any of the forms that ``fit`` takes, checked."""
+    table = _one_table(X, groups, expected) if not _has_parties(X) else _many(X, groups, expected)
+    _refuse_bad_numbers(table)
+    weights = _weights(sample_weight, table)
+    parties = table.parties
+    return replace(table, parties=Parties(parties.names, parties.rows, parties.offsets, weights))
+
+
+def _has_parties(X: Any) -> bool:
+    if isinstance(X, Mapping):
+        return True
+    return isinstance(X, list | tuple) and any(_is_table(item) for item in X)
+
+
+def _is_table(item: Any) -> bool:
+    if hasattr(item, "columns"):
+        return True
+    try:
+        return np.ndim(item) == 2
+    except ValueError:  # rows of different lengths
+        return False
+
+
+def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
+    columns = _column_names(X)
+    if expected.columns is not None and columns is not None:
+        X, columns = _by_name(X, columns, expected.columns, "X"), expected.columns
+    rows = check_array(
+        X, dtype=np.float64, ensure_all_finite=False, input_name="X", estimator=expected.estimator
+    )
+    _check_width(rows, expected)
+    if groups is None:
+        parties = Parties.of([rows], names=["0"])
+        return Table(parties, columns, None, np.arange(len(rows)), plain=True)
+    groups = np.asarray(groups)
+    if groups.shape != (len(rows),):
+        raise InputError(
+            f"groups has shape {groups.shape}, but it must name the party of each of the "
+            f"{len(rows)} rows."
+        )
+    if groups.dtype.kind in "fO" and any(value is None or value != value for value in groups):
+        raise InputError("groups has a missing value; every row must name its party.")
+    names, owner = np.unique(groups, return_inverse=True)
+    order = np.argsort(owner, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
+    table = Parties(tuple(map(str, names)), rows[order], offsets, np.ones(len(rows)))
+    return Table(table, columns, None, order)
+
+
+def _many(X: Any, groups: Any, expected: Expected) -> Table:
+    if groups is not None:
+        raise InputError("groups goes with one table; X already has one table per party.")
+    keys = tuple(X) if isinstance(X, Mapping) else None
+    items: Sequence[Any] = list(X.values()) if keys is not None else list(X)
+    names = [str(key) for key in keys] if keys is not None else [str(i) for i in range(len(items))]
+    if not items:
+        raise InputError("X has no parties; give one table per party.")
+    if len(set(names)) != len(names):
+        raise InputError(f"Two parties have the same name among {sorted(names)}.")
+    columns = expected.columns or _column_names(items[0])
+    rows = [
+        _party_rows(item, name, columns, expected) for item, name in zip(items, names, strict=True)
+    ]
+    for name, table in zip(names, rows, strict=True):
+        if table.shape[1] != rows[0].shape[1]:
+            raise InputError(
+                f"Party {name} has {table.shape[1]} columns but party {names[0]} has "
+                f"{rows[0].shape[1]}; give every party the same columns."
+            )
+    _check_width(rows[0], expected)
+    container = tuple if isinstance(X, tuple) else list
+    return Table(Parties.of(rows, names=names), columns, keys, None, container)
+
+
+def _party_rows(
+    item: Any, name: PartyId, columns: tuple[str, ...] | None, expected: Expected
+) -> FloatArray:
+    if not _is_table(item):
+        raise InputError(
+            f"Party {name} is a {type(item).__name__}, not a 2-D table of rows and columns."
+        )
+    own = _column_names(item)
+    if columns is not None and own is not None:
+        item = _by_name(item, own, columns, f"Party {name}")
+    if np.shape(item)[0] == 0:
+        raise InputError(f"Party {name} has no rows; leave it out.")
+    try:
+        rows: FloatArray = check_array(
+            item, dtype=np.float64, ensure_all_finite=False, estimator=expected.estimator
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Party {name}: {error}") from None
+    return rows
+
+
+def _column_names(X: Any) -> tuple[str, ...] | None:
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = tuple(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _by_name(X: Any, own: tuple[str, ...], wanted: tuple[str, ...], who: str) -> Any:
+    """The table's columns in the wanted order."""
+    missing = [name for name in wanted if name not in own]
+    extra = [name for name in own if name not in wanted]
+    if missing:
+        raise InputError(f"{who} lacks the column {missing[0]!r}; give it the same columns.")
+    if extra:
+        raise InputError(f"{who} has a column {extra[0]!r} that others lack; drop it.")
+    return X if own == wanted else X[list(wanted)]
+
+
+def _check_width(rows: FloatArray, expected: Expected) -> None:
+    if expected.n_features is not None and rows.shape[1] != expected.n_features:
+        raise InputError(
+            f"X has {rows.shape[1]} features, but {expected.estimator} is expecting "
+            f"{expected.n_features} features as input."
+        )
+
+
+def _refuse_bad_numbers(table: Table) -> None:
+    finite = np.isfinite(table.parties.rows)
+    if finite.all():
+        return
+    row, column = np.argwhere(~finite)[0]
+    party = table.parties.names[table.parties.owner[row]]
+    what = "a NaN" if np.isnan(table.parties.rows[row, column]) else "an infinity (inf)"
+    raise InputError(
+        f"Party {party} has {what} in column {table.column(int(column))}; fill in or drop such "
+        "rows first."
+    )
+
+
+def _weights(sample_weight: Any, table: Table) -> FloatArray:
+    parties, n = table.parties, len(table.parties.rows)
+    if sample_weight is None:
+        return np.ones(n)
+    if table.order is not None:
+        weights = _vector(sample_weight, n, "sample_weight")[table.order]
+    else:
+        weights = _weights_per_party(sample_weight, table)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"Party {parties.names[parties.owner[place]]} has the weight {weights[place]:g}; "
+            "sample_weight must be finite and not negative."
+        )
+    if not weights.any():
+        raise InputError("Every sample_weight is zero; at least one row must count.")
+    return weights
+
+
+def _weights_per_party(sample_weight: Any, table: Table) -> FloatArray:
+    if table.keys is not None and isinstance(sample_weight, Mapping):
+        given = [sample_weight.get(key) for key in table.keys]
+    elif table.keys is None and isinstance(sample_weight, list | tuple):
+        given = list(sample_weight)
+    else:
+        raise InputError("sample_weight must come in the same container as X, one entry a party.")
+    if len(given) != len(table.parties):
+        raise InputError(
+            f"sample_weight has {len(given)} entries but there are {len(table.parties)} parties."
+        )
+    return np.concatenate(
+        [
+            _vector(part, int(size), f"sample_weight of party {name}")
+            for part, size, name in zip(
+                given, table.parties.sizes, table.parties.names, strict=True
+            )
+        ]
+    )
+
+
+def _vector(values: Any, length: int, what: str) -> FloatArray:
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} is not a list of numbers.") from None
+    if vector.shape != (length,):
+        raise InputError(
+            f"{what} has shape {vector.shape}, but {length} rows need the shape ({length},)."
+        )
+    return vector
