@@ -1,0 +1,253 @@
+"""Tests that any protocol or estimator joins by one line.
+
+A protocol keeps the rules of its role if every check of :func:`conformance` passes::
+
+    @pytest.mark.parametrize("check", conformance(MyProtocol(...)), ids=str)
+    def test_my_protocol(check):
+        check()
+
+Estimators go through scikit-learn's own checks; ``EXPECTED_FAILURES`` lists, per estimator, the
+only ones that may fail, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unpooled.drivers.local import Options, Run, run_mesh, run_star
+from unpooled.errors import UndeclaredRelease, UnpooledError
+from unpooled.graphs import Topology, topology
+from unpooled.protocols.mesh import Block, MeshProtocol, Peer
+from unpooled.protocols.star import Coordinator, StarProtocol, Step
+from unpooled.types import Body, Parties
+from unpooled.wire.codec import encode
+from unpooled.wire.message import Ask, Message, Post
+from unpooled.wire.policy import Release
+
+_DRAWS_ROWS = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "the start draws rows at random, so a row of weight 2 and the same row twice use up "
+        "different random numbers; the draws agree in distribution, not one by one"
+    )
+}
+EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = {
+    "DGC": _DRAWS_ROWS,
+    "KarSwenson": _DRAWS_ROWS,
+    "ADMMKMeans": _DRAWS_ROWS,
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule, ready to be called; it raises if the protocol breaks it."""
+
+    rule: Callable[[Any], None]
+    protocol: MeshProtocol | StarProtocol
+
+    def __call__(self) -> None:
+        self.rule(_World(self.protocol))
+
+    def __str__(self) -> str:
+        return f"{self.protocol.name}: {self.rule.__name__}"
+
+
+def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
+    """Every rule of the protocol's role, as checks."""
+    rules = [
+        same_seed_same_messages,
+        arrival_order_is_irrelevant,
+        everything_survives_the_codec,
+        one_party_is_enough,
+        empty_party_is_handled_or_named,
+        undeclared_is_refused,
+        counted_size_is_encoded_size,
+    ]
+    if isinstance(protocol, MeshProtocol):
+        rules.append(split_over_hosts_is_irrelevant)
+    return [Check(rule, protocol) for rule in rules]
+
+
+Transcript = list[tuple[str, Message]]
+
+
+@dataclass(frozen=True)
+class _World:
+    """Five unequal parties on a ring with a chord, and the driver for the protocol's role."""
+
+    protocol: MeshProtocol | StarProtocol
+    seed: int = 5
+
+    def parties(self, sizes: tuple[int, ...] = (9, 4, 14, 6, 2)) -> Parties:
+        rng = np.random.default_rng(0)
+        corners = rng.uniform(1.0, 9.0, size=(3, 2))
+        tables = [corners[rng.integers(3, size=n)] + rng.uniform(size=(n, 2)) for n in sizes]
+        return Parties.of(tables, weights=[rng.uniform(0.5, 2.0, size=n) for n in sizes])
+
+    def network(self, m: int) -> Topology:
+        adjacency = np.roll(np.eye(m), 1, axis=1) if m > 1 else np.zeros((1, 1))
+        adjacency[0, m // 2] = m > 1
+        return topology(np.maximum(adjacency, adjacency.T), [str(i) for i in range(m)])
+
+    def run(
+        self, parties: Parties | None = None, *, blocks: int = 2, **options: Any
+    ) -> tuple[Run, Transcript]:
+        parties = parties if parties is not None else self.parties()
+        transcript: Transcript = []
+        how = Options(**options, watch=lambda who, said: transcript.append((who, said)))
+        if isinstance(self.protocol, StarProtocol):
+            return run_star(self.protocol, parties, seed=self.seed, options=how), transcript
+        network = self.network(len(parties))
+        run = run_mesh(self.protocol, parties, network, seed=self.seed, blocks=blocks, options=how)
+        return run, transcript
+
+
+def same_seed_same_messages(world: _World) -> None:
+    """Two runs with one seed say the same, to the byte."""
+    (first, said_first), (second, said_second) = world.run(), world.run()
+    assert _bytes(said_first) == _bytes(said_second), "two runs with one seed differ"
+    _assert_same(first, second)
+
+
+def arrival_order_is_irrelevant(world: _World) -> None:
+    """Parties may be served in any order, and at the same time."""
+    plain, said = world.run()
+    for options in ({"order": lambda n: range(n)[::-1]}, {"threads": 3}):
+        other, said_other = world.run(**options)
+        assert sorted(_bytes(said)) == sorted(_bytes(said_other)), "order changed a message"
+        _assert_same(plain, other)
+
+
+def everything_survives_the_codec(world: _World) -> None:
+    """Messages and, in a star, parties' states can be turned into bytes and back at each step."""
+    plain, _ = world.run()
+    encoded, _ = world.run(through_codec=True)
+    _assert_same(plain, encoded)
+
+
+def one_party_is_enough(world: _World) -> None:
+    """A party alone gets a result; in a mesh it sends nothing."""
+    run, _ = world.run(world.parties((12,)))
+    _assert_finite(run)
+    if isinstance(world.protocol, MeshProtocol):
+        assert run.traffic.messages == 0, "a user without neighbours sent something"
+
+
+def empty_party_is_handled_or_named(world: _World) -> None:
+    """A party without rows is either dealt with or refused by name, never a crash."""
+    try:
+        run, _ = world.run(world.parties((9, 0, 14, 6, 2)))
+    except UnpooledError as refusal:
+        if "Party 1" not in str(refusal):
+            raise AssertionError("the refusal does not name the party") from refusal
+    else:
+        _assert_finite(run)
+
+
+def undeclared_is_refused(world: _World) -> None:
+    """Take away any declaration, and the ledger lets that field or kind no longer out."""
+    _, said = world.run()
+    fields = {(m.kind, name) for _, m in said if not isinstance(m, Ask) for name in m.body}
+    assert fields, "nothing was sent at all"
+    for kind, name in fields:
+        silenced = replace(world, protocol=_without(world.protocol, kind, name))
+        try:
+            silenced.run()
+        except UndeclaredRelease as refusal:
+            if name not in str(refusal):
+                raise AssertionError("the refusal does not name the field") from refusal
+            continue
+        raise AssertionError(f"field {name!r} of {kind!r} left without being declared")
+
+
+def counted_size_is_encoded_size(world: _World) -> None:
+    """Traffic is what encoding every message, for every receiver, would have come to."""
+    parties = world.parties()
+    run, said = world.run(blocks=len(parties))
+    degrees = dict(zip(parties.names, world.network(len(parties)).degrees, strict=True))
+    up = down = numbers = 0
+    for sender, message in said:
+        size = len(encode(message))
+        if isinstance(message, Ask):
+            down += size * len(parties)
+            continue
+        copies = int(degrees[sender]) if isinstance(message, Post) else 1
+        up += size * copies
+        numbers += sum(value.size for value in message.body.values()) * copies
+    assert (run.traffic.bytes_up, run.traffic.floats_up) == (up, numbers), "counted wrongly"
+    expected_down = down if isinstance(world.protocol, StarProtocol) else up
+    assert run.traffic.bytes_down == expected_down, "counted wrongly on arrival"
+
+
+def split_over_hosts_is_irrelevant(world: _World) -> None:
+    """However users are spread over hosts, the result is the same bit for bit."""
+    whole, _ = world.run(blocks=1)
+    for blocks in (2, 3, 5):
+        split, _ = world.run(blocks=blocks)
+        _assert_same(whole, split)
+
+
+def _bytes(said: Transcript) -> list[tuple[str, bytes]]:
+    return [(who, encode(message)) for who, message in said]
+
+
+def _assert_same(first: Run, second: Run) -> None:
+    assert first.result.keys() == second.result.keys()
+    for name, value in first.result.items():
+        assert np.array_equal(value, second.result[name]), f"{name!r} differs"
+    assert np.array_equal(first.traffic.by_party, second.traffic.by_party), "traffic differs"
+
+
+def _assert_finite(run: Run) -> None:
+    for name, value in run.result.items():
+        assert np.isfinite(value).all(), f"{name!r} is not finite"
+
+
+def _without(
+    protocol: MeshProtocol | StarProtocol, kind: str, name: str
+) -> MeshProtocol | StarProtocol:
+    """The same protocol with one declaration less."""
+    rest = tuple(
+        replace(release, fields=tuple(f for f in release.fields if f != name))
+        if release.kind == kind
+        else release
+        for release in protocol.releases
+    )
+    if isinstance(protocol, StarProtocol):
+        return _SilencedStar(protocol, rest)
+    return _SilencedMesh(protocol, rest)
+
+
+@dataclass(frozen=True)
+class _SilencedMesh(MeshProtocol):
+    inner: MeshProtocol
+    declared: tuple[Release, ...]
+    name = "silenced mesh"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.declared
+
+    def peer(self, block: Block) -> Peer[Body]:
+        return self.inner.peer(block)
+
+
+@dataclass(frozen=True)
+class _SilencedStar(StarProtocol):
+    inner: StarProtocol
+    declared: tuple[Release, ...]
+    name = "silenced star"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.declared
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        return self.inner.coordinator(rng)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return self.inner.steps

@@ -1,0 +1,93 @@
+"""Every protocol keeps the rules of its role: one line each in the table below."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+
+import unpooled.protocols
+from tests.conformance import toys
+from unpooled import losses
+from unpooled.protocols.admm import ADMMKMeans
+from unpooled.protocols.dgc import DGC
+from unpooled.protocols.kar_swenson import KarSwenson
+from unpooled.protocols.mesh import MeshProtocol
+from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.starts import Start
+from unpooled.testing import Check, conformance
+from unpooled.wire import ledger
+from unpooled.wire.codec import body_size
+
+TABLE = {
+    "toy star": toys.Mean(),
+    "toy mesh": toys.Largest(),
+    "dgc": DGC(Start(3), max_rounds=40),
+    "dgc, huber, B=3, random start": DGC(
+        Start(3, "random"), losses.Huber(0.5), inner_steps=3, max_rounds=10
+    ),
+    "dgc, logistic, Mahalanobis, given start": DGC(
+        Start(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
+        losses.Logistic().under(losses.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])),
+        max_rounds=10,
+        tol=0.0,
+    ),
+    "dgc, fair, k-means++": DGC(Start(3, "k-means++"), losses.Fair(0.5), max_rounds=10),
+    "dgc, Itakura-Saito": DGC(Start(3), losses.Bregman.itakura_saito(), max_rounds=10),
+    "kar-swenson": KarSwenson(Start(3), max_rounds=20),
+    "admm": ADMMKMeans(Start(3), max_rounds=20),
+}
+
+
+@pytest.mark.parametrize(
+    "check", [check for protocol in TABLE.values() for check in conformance(protocol)], ids=str
+)
+def test_protocol_conforms(check: Check) -> None:
+    check()
+
+
+def test_every_protocol_is_in_the_table() -> None:
+    written = set()
+    for module in pkgutil.walk_packages(unpooled.protocols.__path__, "unpooled.protocols."):
+        for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(cls, MeshProtocol | StarProtocol) and not inspect.isabstract(cls):
+                written.add(cls)
+    assert written
+    assert written <= {type(protocol) for protocol in TABLE.values()}
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (toys.RandomStar(), "same_seed_same_messages"),
+        (toys.SharedStar(), "arrival_order_is_irrelevant"),
+        (toys.ObjectState(), "everything_survives_the_codec"),
+        (toys.EmptyCrash(), "empty_party_is_handled_or_named"),
+        (toys.Loner(), "one_party_is_enough"),
+        (toys.Undeclared(), "undeclared_is_refused"),
+        (toys.HostAware(), "split_over_hosts_is_irrelevant"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_a_broken_protocol_fails(broken: MeshProtocol | StarProtocol, rule: str) -> None:
+    assert rule in failed_rules(broken)
+
+
+def test_a_wrong_count_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "body_size", lambda kind, body: body_size(kind, body) - 1)
+    assert failed_rules(toys.Mean()) == {"counted_size_is_encoded_size"}
+    assert failed_rules(toys.Largest()) == {"counted_size_is_encoded_size"}
+
+
+def failed_rules(protocol: MeshProtocol | StarProtocol) -> set[str]:
+    failed = set()
+    for check in conformance(protocol):
+        try:
+            check()
+        except Exception:
+            failed.add(check.rule.__name__)
+    return failed

@@ -1,0 +1,125 @@
+"""Small protocols: two that keep the rules, and others that each break one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unpooled.protocols.mesh import Block, MeshProtocol, Peer, max_consensus
+from unpooled.protocols.star import Coordinator, StarProtocol, Step
+from unpooled.types import Body, PartyData
+from unpooled.wire import Ask, Note, Post, Release
+
+
+@dataclass(frozen=True)
+class Mean(StarProtocol):
+    """The mean of all rows from sums, asked for twice; parties remember how often."""
+
+    name = "mean"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release("sums", ("total", "count", "asked"), "sums", "sums of all rows"),)
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        for number in range(2):
+            replies = yield Ask("sums", {"shift": np.full(2, float(number))}, number)
+            total = sum(reply["total"] for reply in replies.values())
+            count = sum(reply["count"] for reply in replies.values())
+            yield Note(number, {"count": np.asarray(count)})
+        asked = np.array([reply["asked"][0] for reply in replies.values()])
+        return {"mean": np.asarray(total / np.maximum(count, 1.0)), "asked": asked}
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {"sums": self.sums}
+
+    def sums(
+        self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
+    ) -> tuple[Body, Body]:
+        asked = state.get("asked", np.zeros(1)) + 1.0
+        total = (data.rows + body["shift"]).sum(axis=0)
+        reply = {"total": total, "count": np.array([float(len(data.rows))]), "asked": asked}
+        return reply, {"asked": asked}
+
+
+@dataclass(frozen=True)
+class Largest(MeshProtocol):
+    """Every user learns the largest number of rows."""
+
+    name = "largest"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release("size", ("largest",), "counts", "number of rows"),)
+
+    def peer(self, block: Block) -> Peer[Body]:
+        sizes = block.parties.sizes[:, None].astype(float)
+        return {"largest": (yield from max_consensus(block, "size", sizes))}
+
+
+class RandomStar(Mean):
+    """Answers with fresh randomness that no seed controls."""
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        reply, state = super().sums(data, state, body, rng)
+        return {**reply, "total": reply["total"] + np.random.default_rng().normal()}, state
+
+
+class SharedStar(Mean):
+    """Parties leave notes for each other behind the protocol's back."""
+
+    seen: ClassVar[list[float]] = []
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        self.seen.append(float(len(data.rows)))
+        reply, state = super().sums(data, state, body, rng)
+        return {**reply, "total": reply["total"] + self.seen[-5:][0]}, state
+
+
+class ObjectState(Mean):
+    """Keeps something in its state that cannot be written down."""
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        reply, _ = super().sums(data, {}, body, rng)
+        return reply, {"friend": np.array([object()], dtype=object)}
+
+
+class EmptyCrash(Mean):
+    """Divides by a party's number of rows."""
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        reply, state = super().sums(data, state, body, rng)
+        return {
+            **reply,
+            "total": reply["total"] * np.float64(1) / np.float64(len(data.rows)),
+        }, state
+
+
+class Undeclared(Largest):
+    """Sends a field that it does not declare."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        sizes = block.parties.sizes[:, None].astype(float)
+        heard = yield Post("size", 0, {"largest": sizes, "secret": sizes})
+        return {"largest": heard.largest("largest")}
+
+
+class Loner(Largest):
+    """Cannot be alone."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        if len(block.neighbourhood.outer) + len(block) < 2:
+            raise ZeroDivisionError
+        return (yield from super().peer(block))
+
+
+class HostAware(Largest):
+    """Mixes up the users that happen to share a host."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        sizes = np.full((len(block), 1), float(block.parties.sizes.sum()))
+        return {"largest": (yield from max_consensus(block, "size", sizes))}
