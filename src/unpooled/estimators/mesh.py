@@ -18,12 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.drivers.local import run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
-from unpooled.estimators.tables import Expected, Table, read
 from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest, squared_distance
 from unpooled.losses import DistanceLoss, Loss
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
+from unpooled.tables import Expected, Table, read
 from unpooled.types import FloatArray
 from unpooled.wire.message import Note
 

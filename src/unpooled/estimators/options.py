@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from unpooled.errors import DomainError, InputError
-from unpooled.estimators.tables import Table
 from unpooled.losses import Loss
 from unpooled.protocols.starts import NAMES, Start
+from unpooled.tables import Table
 from unpooled.types import FloatArray
 
 _LOG = logging.getLogger("unpooled")

@@ -1,4 +1,8 @@
-"""Reads what people pass as ``X``: one table with groups, or one table per party."""
+"""Reads what people pass as ``X``: one table with groups, or one table per party.
+
+Estimators, metrics and everything else that takes rows read them here, so that all take the same
+forms and refuse the same mistakes in the same words.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,26 @@ class Table:
             return dict(zip(self.keys, parts, strict=True))
         return self.container(parts)
 
+    def per_row(self, values: Any, what: str, dtype: Any = None) -> Array:
+        """One value per row, given in the container of the rows, in the parties' order."""
+        parties = self.parties
+        if self.order is not None:
+            return _vector(values, len(parties.rows), what, dtype)[self.order]
+        if self.keys is not None and isinstance(values, Mapping) and set(values) == set(self.keys):
+            parts = [values[key] for key in self.keys]
+        elif self.keys is None and isinstance(values, list | tuple):
+            parts = list(values)
+        else:
+            parts = []
+        if len(parts) != len(parties):
+            raise InputError(
+                f"{what} must come in the same container as X, with one entry for each of the "
+                f"{len(parties)} parties."
+            )
+        sizes = zip(parts, parties.sizes, parties.names, strict=True)
+        vectors = [_vector(v, int(n), f"{what} of party {name}", dtype) for v, n, name in sizes]
+        return np.concatenate(vectors)
+
     def column(self, index: int) -> str:
         """How to call a column in a sentence."""
         return repr(self.columns[index]) if self.columns is not None else str(index)
@@ -80,9 +104,7 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
     columns = _column_names(X)
     if expected.columns is not None and columns is not None:
         X, columns = _by_name(X, columns, expected.columns, "X"), expected.columns
-    rows = check_array(
-        X, dtype=np.float64, ensure_all_finite=False, input_name="X", estimator=expected.estimator
-    )
+    rows = _numbers(X, "X", expected)
     _check_width(rows, expected)
     if groups is None:
         parties = Parties.of([rows], names=["0"])
@@ -113,6 +135,12 @@ def _many(X: Any, groups: Any, expected: Expected) -> Table:
     if len(set(names)) != len(names):
         raise InputError(f"Two parties have the same name among {sorted(names)}.")
     columns = expected.columns or _column_names(items[0])
+    for name, item in zip(names, items, strict=True):
+        if _is_table(item) and (_column_names(item) is None) != (_column_names(items[0]) is None):
+            raise InputError(
+                f"Only one of party {names[0]} and party {name} names its columns; name them "
+                "everywhere or nowhere."
+            )
     rows = [
         _party_rows(item, name, columns, expected) for item, name in zip(items, names, strict=True)
     ]
@@ -139,12 +167,25 @@ def _party_rows(
         item = _by_name(item, own, columns, f"Party {name}")
     if np.shape(item)[0] == 0:
         raise InputError(f"Party {name} has no rows; leave it out.")
+    return _numbers(item, f"Party {name}", expected)
+
+
+def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
+    """The table as numbers, which may still be NaN or infinite."""
     try:
+        if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) != 2:
+            raise InputError(
+                f"{who} has shape {np.shape(X)}, but a table of rows and columns is needed (Reshape "
+                "your data: reshape(-1, 1) makes one column of it)."
+            )
         rows: FloatArray = check_array(
-            item, dtype=np.float64, ensure_all_finite=False, estimator=expected.estimator
+            X, dtype=np.float64, ensure_all_finite=False, estimator=expected.estimator
         )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"Party {name}: {error}") from None
+    except InputError:
+        raise
+    except ValueError as error:
+        reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+        raise InputError(f"{who} cannot be read as a table of numbers: {reason}.") from None
     return rows
 
 
@@ -189,13 +230,10 @@ def _refuse_bad_numbers(table: Table) -> None:
 
 
 def _weights(sample_weight: Any, table: Table) -> FloatArray:
-    parties, n = table.parties, len(table.parties.rows)
+    parties = table.parties
     if sample_weight is None:
-        return np.ones(n)
-    if table.order is not None:
-        weights = _vector(sample_weight, n, "sample_weight")[table.order]
-    else:
-        weights = _weights_per_party(sample_weight, table)
+        return np.ones(len(parties.rows))
+    weights: FloatArray = table.per_row(sample_weight, "sample_weight", np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
@@ -208,32 +246,11 @@ def _weights(sample_weight: Any, table: Table) -> FloatArray:
     return weights
 
 
-def _weights_per_party(sample_weight: Any, table: Table) -> FloatArray:
-    if table.keys is not None and isinstance(sample_weight, Mapping):
-        given = [sample_weight.get(key) for key in table.keys]
-    elif table.keys is None and isinstance(sample_weight, list | tuple):
-        given = list(sample_weight)
-    else:
-        raise InputError("sample_weight must come in the same container as X, one entry a party.")
-    if len(given) != len(table.parties):
-        raise InputError(
-            f"sample_weight has {len(given)} entries but there are {len(table.parties)} parties."
-        )
-    return np.concatenate(
-        [
-            _vector(part, int(size), f"sample_weight of party {name}")
-            for part, size, name in zip(
-                given, table.parties.sizes, table.parties.names, strict=True
-            )
-        ]
-    )
-
-
-def _vector(values: Any, length: int, what: str) -> FloatArray:
+def _vector(values: Any, length: int, what: str, dtype: Any) -> Array:
     try:
-        vector = np.asarray(values, dtype=np.float64)
+        vector = np.asarray(values, dtype=dtype)
     except (TypeError, ValueError):
-        raise InputError(f"{what} is not a list of numbers.") from None
+        raise InputError(f"{what} is not a plain list with one value per row.") from None
     if vector.shape != (length,):
         raise InputError(
             f"{what} has shape {vector.shape}, but {length} rows need the shape ({length},)."

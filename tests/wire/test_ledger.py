@@ -1,0 +1,106 @@
+"""The ledger is the only exit: declared, policed, counted."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from unpooled.errors import PolicyRefusal, UndeclaredRelease
+from unpooled.wire import DEPLOYMENT, Deployment, Ledger, Post, Release, Reply, Traffic, encode
+from unpooled.wire.policy import Exit
+
+SUMS = Release("sums", ("total", "count"), "sums", "sums of rows")
+ROWS = Release("seeds", ("rows",), "rows", "rows as seeds")
+ONCE = np.ones(1, dtype=np.int64)
+
+
+def test_undeclared_kinds_and_fields_are_refused_and_not_counted() -> None:
+    ledger = Ledger(("A",), [SUMS])
+    with pytest.raises(UndeclaredRelease, match="Party A wants to send 'labels'"):
+        ledger.send(Reply("labels", {"total": np.zeros(2)}), ONCE, 0)
+    with pytest.raises(UndeclaredRelease, match="field 'rows' in 'sums'"):
+        ledger.send(Reply("sums", {"total": np.zeros(2), "rows": np.zeros((9, 2))}), ONCE, 0)
+    assert ledger.entries == []
+
+
+def test_the_policy_sees_every_release_before_it_leaves() -> None:
+    seen: list[Exit] = []
+
+    class Curious:
+        def check(self, exit: Exit) -> None:
+            seen.append(exit)
+            if exit.round == 2:
+                raise PolicyRefusal("Party A has had enough.")
+
+    ledger = Ledger(("A",), [SUMS], Curious())
+    for number in range(2):
+        ledger.send(Reply("sums", {"total": np.zeros(3)}, number), ONCE, number)
+    with pytest.raises(PolicyRefusal):
+        ledger.send(Reply("sums", {"total": np.zeros(3)}, 2), ONCE, 2)
+    assert [(e.party, e.floats, e.floats_before, e.rounds_before) for e in seen] == [
+        ("A", 3, 0, 0),
+        ("A", 3, 3, 1),
+        ("A", 3, 6, 2),
+    ]
+    assert len(ledger.entries) == 2
+
+
+def test_deployment_refuses_rows_and_keeps_its_caps() -> None:
+    with pytest.raises(PolicyRefusal, match="Party A does not send 'seeds', which discloses rows"):
+        Ledger(("A",), [ROWS], DEPLOYMENT).send(Reply("seeds", {"rows": np.eye(2)}), ONCE, 0)
+    capped = Ledger(("A",), [SUMS], Deployment(max_rounds=1))
+    capped.send(Reply("sums", {"count": np.zeros(1)}), ONCE, 0)
+    with pytest.raises(PolicyRefusal, match="cap of 1 releases"):
+        capped.send(Reply("sums", {"count": np.zeros(1)}), ONCE, 1)
+    with pytest.raises(PolicyRefusal, match="would send 5 numbers, over its cap of 4"):
+        Ledger(("A",), [SUMS], Deployment(max_floats=4)).send(
+            Reply("sums", {"total": np.zeros(5)}), ONCE, 0
+        )
+
+
+def test_a_release_discloses_one_of_four_things() -> None:
+    with pytest.raises(ValueError, match="must disclose one of"):
+        Release("k", ("x",), "everything", "?")  # type: ignore[arg-type]
+
+
+sizes = st.lists(st.integers(0, 6), min_size=1, max_size=5)
+
+
+@given(sizes, st.integers(1, 4), st.integers(1, 3), st.data())
+def test_counts_are_those_of_every_single_encoded_message(
+    copies: list[int], width: int, n_rounds: int, data: st.DataObject
+) -> None:
+    n = len(copies)
+    names = tuple(f"user{i}" for i in range(n))
+    ledger = Ledger(names, [SUMS])
+    bytes_up = np.zeros(n, dtype=int)
+    floats_up = np.zeros(n, dtype=int)
+    for number in range(n_rounds):
+        kind_width = data.draw(st.integers(1, 3))
+        body = {"total": np.zeros((n, width, kind_width)), "count": np.zeros((n, 1), np.int32)}
+        post = Post("sums", number, body)
+        ledger.send(post, np.asarray(copies), number)
+        single = Post("sums", number, {name: value[:1] for name, value in body.items()})
+        bytes_up += len(encode(single)) * np.asarray(copies)
+        floats_up += (width * kind_width + 1) * np.asarray(copies)
+    traffic = Traffic.of(names, ((np.arange(n), entry) for entry in ledger.entries))
+    assert traffic.by_party["bytes_up"].tolist() == bytes_up.tolist()
+    assert traffic.by_party["floats_up"].tolist() == floats_up.tolist()
+    assert traffic.bytes_up == bytes_up.sum() == traffic["bytes_up"]
+    assert traffic.messages == n_rounds * sum(copies)
+    assert traffic.rounds == (n_rounds if any(copies) else 0)
+    by_kind = traffic.by_kind.get("sums", {"bytes_up": 0})
+    assert by_kind["bytes_up"] == traffic.bytes_up
+    assert sum(line["bytes_up"] for line in traffic.by_round.values()) == traffic.bytes_up
+
+
+def test_traffic_reads_as_a_table_and_a_sentence() -> None:
+    ledger = Ledger(("A", "B"), [SUMS])
+    ledger.send(Post("sums", 0, {"count": np.zeros((2, 1))}), np.array([1, 2]), 0)
+    traffic = Traffic.of(("A", "B"), ((np.arange(2), entry) for entry in ledger.entries))
+    assert traffic.by_party["party"].tolist() == ["A", "B"]
+    assert "1 rounds, 3 messages, 3 numbers" in str(traffic)
+    with pytest.raises(KeyError):
+        traffic["nonsense"]
