@@ -309,7 +309,7 @@ def test_bad_input(call, words):
         (([], []), {}, r"X has shape \(0,\)"),
         (({}, {}), {}, "X has no parties"),
         (([["a"], ["b"]], [0, 1]), {}, "could not convert"),
-        (([[1.0], [1.0, 2.0]], [0, 1]), {}, "inhomogeneous"),
+        (([[1.0], [1.0, 2.0]], [0, 1]), {}, "cannot be read as a table of numbers"),
         (([A, NAN], [OWN, OWN]), {}, "Party 1 has a NaN in column 0"),
         (
             ({"north": A, "south": NAN}, {"north": OWN, "south": OWN}),

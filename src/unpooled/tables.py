@@ -175,8 +175,8 @@ def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
     try:
         if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) != 2:
             raise InputError(
-                f"{who} has shape {np.shape(X)}, but a table of rows and columns is needed (Reshape "
-                "your data: reshape(-1, 1) makes one column of it)."
+                f"{who} has shape {np.shape(X)}, but a table of rows and columns is needed "
+                "(Reshape your data: reshape(-1, 1) makes one column of it)."
             )
         rows: FloatArray = check_array(
             X, dtype=np.float64, ensure_all_finite=False, estimator=expected.estimator

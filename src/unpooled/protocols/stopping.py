@@ -34,6 +34,7 @@ class Stopping:
         self._spread = spread
         self._largest: FloatArray = np.full(len(block), np.inf)
         self._exchanges = 0
+        self._awake: BoolArray = np.ones(len(block), dtype=bool)
         self._heard_before: IntArray = block.neighbourhood.degrees
 
     def field(self) -> Body:
@@ -43,6 +44,7 @@ class Stopping:
     def hear(self, heard: Heard) -> None:
         """Takes in the neighbours' unrest."""
         self._exchanges += 1
+        self._awake = heard.awake
         if self._tol == 0 or self._reach == 0:
             return
         void = (heard.degrees != self._heard_before) | ~heard.awake
@@ -55,7 +57,7 @@ class Stopping:
 
     def end_round(self, note: Body) -> bool:
         """Ends the round that ``note`` tells of; True if no user runs on."""
-        self.rounds = self.rounds + self.running
+        self.rounds = self.rounds + (self.running & self._awake)
         if self._exchanges >= self._reach:
             if self._tol > 0:
                 self.running = self.running & (self._largest > self._tol)

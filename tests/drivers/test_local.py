@@ -1,0 +1,100 @@
+"""The in-process driver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance.toys import Largest, Mean
+from tests.protocols.test_dgc import blobs
+from unpooled.drivers.local import Options, run_mesh, run_star
+from unpooled.errors import PolicyRefusal, ProtocolError
+from unpooled.graphs import topology
+from unpooled.protocols.dgc import DGC
+from unpooled.protocols.starts import Start
+from unpooled.types import Parties
+from unpooled.wire import DEPLOYMENT, Note, Post
+
+ROWS, CORNERS = blobs()
+PARTIES = Parties.of(ROWS)
+RING = topology("ring", PARTIES.names)
+
+
+def test_threads_change_nothing() -> None:
+    protocol = DGC(Start(3), max_rounds=30)
+    one, many = (
+        run_mesh(protocol, PARTIES, RING, seed=3, blocks=5, options=Options(threads=threads))
+        for threads in (1, 4)
+    )
+    assert np.array_equal(one.result["centers"], many.result["centers"])
+
+
+def test_star_and_mesh_tell_their_observer_of_every_round() -> None:
+    notes: list[Note] = []
+    run_star(Mean(), PARTIES, observe=notes.append)
+    assert [note.round for note in notes] == [0, 1]
+    for blocks in (1, 3):
+        notes.clear()
+        protocol = DGC(Start(3), max_rounds=7, tol=0)
+        run_mesh(protocol, PARTIES, RING, blocks=blocks, observe=notes.append)
+        assert [note.round for note in notes] == list(range(7))
+        assert notes[-1].body["centers"].shape == (5, 3, 2)
+
+
+def test_star_counts_what_goes_up_and_down() -> None:
+    traffic = run_star(Mean(), PARTIES).traffic
+    assert traffic.rounds == 2
+    assert traffic.messages == 10
+    assert traffic.floats_up == 2 * 5 * 4
+    assert traffic.floats_down == 2 * 5 * 2
+
+
+def test_a_peer_cannot_change_what_its_neighbours_hear() -> None:
+    class Vandal(Largest):
+        def peer(self, block):  # type: ignore[no-untyped-def]
+            heard = yield Post("size", 0, {"largest": np.ones((len(block), 1))})
+            heard.everyone("largest")[:] = 9.0
+            return {}
+
+    with pytest.raises(ValueError, match="read-only"):
+        run_mesh(Vandal(), PARTIES, RING)
+
+
+def test_posts_must_have_one_entry_per_user() -> None:
+    class Careless(Largest):
+        def peer(self, block):  # type: ignore[no-untyped-def]
+            yield Post("size", 0, {"largest": np.ones(len(block) + 1)})
+
+    with pytest.raises(ProtocolError, match="one entry for each of the block's 5 users"):
+        run_mesh(Careless(), PARTIES, RING)
+
+
+def test_peers_must_stay_in_step() -> None:
+    class Straggler(Largest):
+        def peer(self, block):  # type: ignore[no-untyped-def]
+            number = int(block.neighbourhood.users[0] > 0)
+            yield Post("size", number, {"largest": np.ones((len(block), 1))})
+
+    with pytest.raises(ProtocolError, match="different points"):
+        run_mesh(Straggler(), PARTIES, RING, blocks=5)
+
+
+def test_a_question_without_a_step_is_an_error() -> None:
+    class Mute(Mean):
+        steps = {}  # type: ignore[assignment]  # noqa: RUF012
+
+    with pytest.raises(ProtocolError, match="no step for the question 'sums'"):
+        run_star(Mute(), PARTIES)
+
+
+@pytest.mark.parametrize("init", ["random", "k-means++", "dkm+c"])
+def test_deployment_policy_refuses_starts_that_send_rows(init: str) -> None:
+    protocol = DGC(Start(3, init), max_rounds=5)  # type: ignore[arg-type]
+    with pytest.raises(PolicyRefusal, match="discloses rows"):
+        run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
+
+
+def test_deployment_policy_lets_given_starts_pass() -> None:
+    protocol = DGC(Start(3, CORNERS), max_rounds=5)
+    run = run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
+    assert run.traffic.messages > 0
