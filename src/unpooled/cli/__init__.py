@@ -1,0 +1,69 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from unpooled import __version__
+from unpooled.errors import UnpooledError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns 0, or 2 with one sentence on the error stream."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except UnpooledError as error:
+        print(f"unpooled: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="unpooled", description="Clusters data that cannot be pooled."
+    )
+    parser.add_argument("--version", action="version", version=f"unpooled {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    demo = commands.add_parser("demo", help="cluster digits held by ten parties, and draw it")
+    demo.add_argument(
+        "--figure",
+        type=Path,
+        default=Path("unpooled-demo.png"),
+        metavar="FILE",
+        help="where to draw (default: %(default)s)",
+    )
+    demo.set_defaults(run=_demo)
+    reproduce = commands.add_parser("reproduce", help="repeat a paper's experiment")
+    reproduce.add_argument("experiment", choices=["dgc-iris"], help="which one")
+    reproduce.add_argument(
+        "--runs", type=_positive, default=10, metavar="N", help="runs (default: %(default)s)"
+    )
+    reproduce.set_defaults(run=_reproduce)
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+# What a command needs is imported when it runs: `unpooled --help` stays quick.
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from unpooled.cli.demo import demo
+
+    demo(options.figure)
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    from unpooled.experiments.dgc import iris
+
+    for line in iris.report(options.runs):
+        print(line, flush=True)

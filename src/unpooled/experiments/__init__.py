@@ -1,0 +1,1 @@
+"""The papers' experiments, run with the public interface, beside the papers' own numbers."""

@@ -1,0 +1,1 @@
+"""Armacki, Bajović, Jakovetić & Kar (2024): a unified framework for gradient-based clustering."""

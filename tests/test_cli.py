@@ -1,0 +1,59 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unpooled
+from unpooled.cli import demo, main
+from unpooled.errors import InputError
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--version", "--help"):
+        with pytest.raises(SystemExit) as end:
+            main([option])
+        assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert f"unpooled {unpooled.__version__}" in said
+    assert "demo" in said
+
+
+def test_unknown_commands_end_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["dance"])
+    assert end.value.code == 2
+    assert "invalid choice: 'dance'" in capsys.readouterr().err
+
+
+def test_a_refusal_is_one_line_and_a_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(figure: Path) -> None:
+        raise InputError("Party A has no rows; leave it out.")
+
+    monkeypatch.setattr(demo, "demo", refuse)
+    assert main(["demo"]) == 2
+    assert capsys.readouterr().err == "unpooled: Party A has no rows; leave it out.\n"
+
+
+def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
+    figure = tmp_path / "demo.png"
+    command = [sys.executable, "-m", "unpooled.cli", "demo", "--figure", str(figure)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    accuracies = [float(line[27:34].strip(" %")) for line in lines if line[:3] in ("k-m", "DGC")]
+    assert len(accuracies) == 4
+    assert min(accuracies) > 50
+    assert "\r" not in done.stdout.replace("\r\r", "")
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:
+    said = demo._draw({}, tmp_path / "missing" / "demo.png")
+    assert "cannot be written" in said

@@ -1,0 +1,59 @@
+"""What the package promises as a whole: exports, imports, the README."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import io
+import pkgutil
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+import unpooled
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_everything_exported_is_there_and_documented() -> None:
+    for name in unpooled.__all__:
+        member = getattr(unpooled, name)
+        assert name == "__version__" or member.__doc__
+
+
+@pytest.mark.parametrize(
+    "name", [m.name for m in pkgutil.walk_packages(unpooled.__path__, "unpooled.")]
+)
+def test_every_module_imports_and_says_what_it_is_for(name: str) -> None:
+    if name.endswith("__main__"):
+        return
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+def test_import_brings_no_extras() -> None:
+    code = (
+        "import sys, unpooled; "
+        "print(*{'matplotlib', 'torch', 'zenoh', 'flwr', 'pandas', 'polars'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_the_readme_example_prints_what_it_shows() -> None:
+    text = (ROOT / "README.md").read_text()
+    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == shown
+
+
+def test_the_versions_agree() -> None:
+    assert f'version = "{unpooled.__version__}"' in (ROOT / "pyproject.toml").read_text()
