@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import unpooled
+from unpooled import DGC
 from unpooled.cli import demo, main
 from unpooled.errors import InputError
 
@@ -54,6 +56,14 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m unpooled.cli reproduce dgc-iris --runs 1 | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    assert done.stderr == ""
+    assert done.stdout.startswith("Iris, ring of ten users")
+
+
 def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:
-    said = demo._draw({}, tmp_path / "missing" / "demo.png")
+    model = DGC(1, max_rounds=2, init="random").fit([np.eye(2), 1 + np.eye(2)])
+    said = demo._draw({"DGC": model}, tmp_path / "missing" / "demo.png")
     assert "cannot be written" in said

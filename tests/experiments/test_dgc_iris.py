@@ -46,6 +46,7 @@ def test_logistic_and_huber_at_rho_10() -> None:
     check("HL", 10.0, 60, 91.2)
 
 
+@pytest.mark.long
 def test_report_has_a_line_for_every_cell() -> None:
     lines = list(iris.report(1))
     assert sum(" KM" in line or " HL" in line or " LL" in line for line in lines) == 9 + 12 + 12

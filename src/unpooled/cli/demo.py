@@ -39,7 +39,8 @@ def demo(figure: Path) -> None:
     models = {}
     for name, loss in METHODS.items():
         with _Waiting(f"{name} ..."):
-            model = DGC(10, loss=loss, rho=100.0, random_state=1).fit(X, groups=groups)
+            model = DGC(10, loss=loss, rho=100.0, max_rounds=500, random_state=1)
+            model.fit(X, groups=groups)
         models[name] = model
         print(
             f"{name:27}{accuracy(y, model.labels_):7.1%}{_cost(X, model) / pooled.inertia_:8.3f}"
