@@ -38,24 +38,34 @@ from unpooled.errors import InputError
 from unpooled.types import BoolArray, FloatArray
 
 
-class Euclidean:
-    """The ordinary distance."""
+class Metric:
+    """Squared distance (x - y)' A (x - y) for a symmetric positive definite A."""
 
-    smoothness = 1.0
+    smoothness: float
+    """The largest eigenvalue of A."""
+
+    def apply(self, difference: FloatArray) -> FloatArray:
+        """A (x - y) for every row."""
+        raise NotImplementedError
+
+    def squared(self, difference: FloatArray) -> FloatArray:
+        """(x - y)' A (x - y) for every row."""
+        return np.asarray(np.vecdot(difference, self.apply(difference)))
 
     def check_width(self, n_features: int) -> None:
         """Refuses rows of a width the metric is not made for."""
 
+
+class Euclidean(Metric):
+    """The ordinary distance: A is the identity."""
+
+    smoothness = 1.0
+
     def apply(self, difference: FloatArray) -> FloatArray:
-        """A (x - y), here with A the identity."""
         return difference
 
-    def squared(self, difference: FloatArray) -> FloatArray:
-        """(x - y)' A (x - y) for every row."""
-        return np.asarray(np.vecdot(difference, difference))
 
-
-class Mahalanobis(Euclidean):
+class Mahalanobis(Metric):
     """Squared distance (x - y)' A (x - y) for a symmetric positive definite A."""
 
     def __init__(self, A: Any) -> None:
@@ -88,9 +98,6 @@ class Mahalanobis(Euclidean):
         # differently depending on the rows beside it.
         return np.asarray(np.matvec(self.A, difference))
 
-    def squared(self, difference: FloatArray) -> FloatArray:
-        return np.asarray(np.vecdot(difference, self.apply(difference)))
-
 
 class Loss(ABC):
     """A loss f(x, y), coercive in x and smooth where centres can get to."""
@@ -117,9 +124,9 @@ class Loss(ABC):
         """What assignment minimises: any function that orders centres as ``value`` does."""
         return self.value(x, y)
 
-    def under(self, metric: Euclidean) -> Self:
+    def under(self, metric: Metric) -> Self:
         """This loss measured in ``metric``."""
-        if type(metric) is not Euclidean:
+        if not isinstance(metric, Euclidean):
             raise InputError(
                 f"{type(self).__name__} has its own geometry and takes no metric; "
                 'leave metric="euclidean".'
@@ -145,7 +152,7 @@ class DistanceLoss(Loss):
     """
 
     beta: ClassVar[float]
-    metric: Euclidean = Euclidean()
+    metric: Metric = Euclidean()
 
     @abstractmethod
     def of_distance(self, t: FloatArray) -> FloatArray:
@@ -170,7 +177,7 @@ class DistanceLoss(Loss):
     def dissimilarity(self, x: FloatArray, y: FloatArray) -> FloatArray:
         return self.metric.squared(x - y)
 
-    def under(self, metric: Euclidean) -> Self:
+    def under(self, metric: Metric) -> Self:
         bound = copy.copy(self)
         object.__setattr__(bound, "metric", metric)
         return bound
@@ -410,7 +417,7 @@ def resolve(loss: Any, metric: Any = "euclidean") -> Loss:
         )
     if isinstance(metric, str) and metric == "euclidean":
         metric = Euclidean()
-    if not isinstance(metric, Euclidean):
+    if not isinstance(metric, Metric):
         raise InputError(
             f"metric={metric!r} is not known; give 'euclidean' or losses.Mahalanobis(A)."
         )

@@ -65,6 +65,7 @@ def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
         empty_party_is_handled_or_named,
         undeclared_is_refused,
         counted_size_is_encoded_size,
+        every_exchange_has_a_name_of_its_own,
     ]
     if isinstance(protocol, MeshProtocol):
         rules.append(split_over_hosts_is_irrelevant)
@@ -182,6 +183,13 @@ def counted_size_is_encoded_size(world: _World) -> None:
     assert run.traffic.bytes_down == expected_down, "counted wrongly on arrival"
 
 
+def every_exchange_has_a_name_of_its_own(world: _World) -> None:
+    """Kind and round tell one exchange from another: a resent message is known as such."""
+    _, said = world.run()
+    names = [(who, type(message), message.kind, message.round) for who, message in said]
+    assert len(set(names)) == len(names), "two exchanges have the same kind and round"
+
+
 def split_over_hosts_is_irrelevant(world: _World) -> None:
     """However users are spread over hosts, the result is the same bit for bit."""
     whole, _ = world.run(blocks=1)
@@ -244,6 +252,10 @@ class _SilencedStar(StarProtocol):
     @property
     def releases(self) -> tuple[Release, ...]:
         return self.declared
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return self.inner.asks
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         return self.inner.coordinator(rng)

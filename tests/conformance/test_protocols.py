@@ -27,16 +27,16 @@ TABLE = {
     "toy mesh": toys.Largest(),
     "dgc": DGC(Start(3), max_rounds=40),
     "dgc, huber, B=3, random start": DGC(
-        Start(3, "random"), losses.Huber(0.5), inner_steps=3, max_rounds=10
+        Start(3, "random"), loss=losses.Huber(0.5), inner_steps=3, max_rounds=10
     ),
     "dgc, logistic, Mahalanobis, given start": DGC(
         Start(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
-        losses.Logistic().under(losses.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])),
+        loss=losses.Logistic().under(losses.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])),
         max_rounds=10,
         tol=0.0,
     ),
-    "dgc, fair, k-means++": DGC(Start(3, "k-means++"), losses.Fair(0.5), max_rounds=10),
-    "dgc, Itakura-Saito": DGC(Start(3), losses.Bregman.itakura_saito(), max_rounds=10),
+    "dgc, fair, k-means++": DGC(Start(3, "k-means++"), loss=losses.Fair(0.5), max_rounds=10),
+    "dgc, Itakura-Saito": DGC(Start(3), loss=losses.Bregman.itakura_saito(), max_rounds=10),
     "kar-swenson": KarSwenson(Start(3), max_rounds=20),
     "admm": ADMMKMeans(Start(3), max_rounds=20),
 }
@@ -66,6 +66,7 @@ def test_every_protocol_is_in_the_table() -> None:
         (toys.SharedStar(), "arrival_order_is_irrelevant"),
         (toys.ObjectState(), "everything_survives_the_codec"),
         (toys.EmptyCrash(), "empty_party_is_handled_or_named"),
+        (toys.Repeater(), "every_exchange_has_a_name_of_its_own"),
         (toys.Loner(), "one_party_is_enough"),
         (toys.Undeclared(), "undeclared_is_refused"),
         (toys.HostAware(), "split_over_hosts_is_irrelevant"),

@@ -22,7 +22,11 @@ class Mean(StarProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (Release("sums", ("total", "count", "asked"), "sums", "sums of all rows"),)
+        return (Release("sums", ("total", "count", "asked"), ("sums",), "sums of all rows"),)
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (Release("sums", ("shift",), ("model",), "what to add to each row"),)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         for number in range(2):
@@ -54,7 +58,7 @@ class Largest(MeshProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (Release("size", ("largest",), "counts", "number of rows"),)
+        return (Release("size", ("largest",), ("counts",), "number of rows"),)
 
     def peer(self, block: Block) -> Peer[Body]:
         sizes = block.parties.sizes[:, None].astype(float)
@@ -105,6 +109,17 @@ class Undeclared(Largest):
     def peer(self, block):  # type: ignore[no-untyped-def]
         sizes = block.parties.sizes[:, None].astype(float)
         heard = yield Post("size", 0, {"largest": sizes, "secret": sizes})
+        return {"largest": heard.largest("largest")}
+
+
+class Repeater(Largest):
+    """Gives two exchanges the same name."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        sizes = block.parties.sizes[:, None].astype(float)
+        if len(block.neighbourhood.links.indices):
+            yield Post("size", 0, {"largest": sizes})
+        heard = yield Post("size", 0, {"largest": sizes})
         return {"largest": heard.largest("largest")}
 
 

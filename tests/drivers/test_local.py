@@ -8,12 +8,13 @@ import pytest
 from tests.conformance.toys import Largest, Mean
 from tests.protocols.test_dgc import blobs
 from unpooled.drivers.local import Options, run_mesh, run_star
-from unpooled.errors import PolicyRefusal, ProtocolError
+from unpooled.errors import PolicyRefusal, ProtocolError, UndeclaredRelease
 from unpooled.graphs import topology
 from unpooled.protocols.dgc import DGC
 from unpooled.protocols.starts import Start
-from unpooled.types import Parties
-from unpooled.wire import DEPLOYMENT, Note, Post
+from unpooled.types import Body, Parties
+from unpooled.wire import DEPLOYMENT, STUDY, Ask, Note, Post
+from unpooled.wire.policy import Exit
 
 ROWS, CORNERS = blobs()
 PARTIES = Parties.of(ROWS)
@@ -98,3 +99,77 @@ def test_deployment_policy_lets_given_starts_pass() -> None:
     protocol = DGC(Start(3, CORNERS), max_rounds=5)
     run = run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
     assert run.traffic.messages > 0
+
+
+class Proud:
+    """Answers the first question only."""
+
+    def review(self, exit: Exit) -> Body | None:
+        if exit.round > 0:
+            raise PolicyRefusal(f"Party {exit.party} has said enough.")
+        return exit.body
+
+
+class Asking(Mean):
+    """Asks three times and needs four of five answers."""
+
+    def coordinator(self, rng):  # type: ignore[no-untyped-def]
+        counts = []
+        for number in range(3):
+            ask = Ask("sums", {"shift": np.zeros(2)}, number, quorum=4)
+            replies = yield ask
+            counts.append({name: float(reply["asked"][0]) for name, reply in replies.items()})
+        return {
+            "answers": np.array([len(c) for c in counts]),
+            "asked": np.array([c["1"] for c in counts]),
+        }
+
+
+def test_every_party_has_a_policy_of_its_own_and_a_refusal_is_no_answer() -> None:
+    policies = dict.fromkeys(PARTIES.names, STUDY) | {"3": Proud()}
+    run = run_star(Asking(), PARTIES, options=Options(policy=policies))
+    assert run.result["answers"].tolist() == [5, 4, 4]
+    assert run.traffic.by_party["messages"].tolist() == [3, 3, 3, 1, 3]
+    with pytest.raises(PolicyRefusal, match="Party 3 has said enough"):
+        run_star(Mean(), PARTIES, options=Options(policy=policies))
+
+
+def test_a_party_remembers_only_what_really_left() -> None:
+    class Shy:
+        def review(self, exit: Exit) -> Body | None:
+            return None if exit.round == 1 else exit.body
+
+    policies = dict.fromkeys(PARTIES.names, STUDY) | {"1": Shy()}
+
+    class Tolerant(Asking):
+        def coordinator(self, rng):  # type: ignore[no-untyped-def]
+            asked = []
+            for number in range(3):
+                replies = yield Ask("sums", {"shift": np.zeros(2)}, number, quorum=4)
+                asked.append(float(replies["1"]["asked"][0]) if "1" in replies else 0.0)
+            return {"asked": np.array(asked)}
+
+    run = run_star(Tolerant(), PARTIES, options=Options(policy=policies))
+    assert run.result["asked"].tolist() == [1.0, 0.0, 2.0]
+
+
+def test_a_withheld_post_is_silence() -> None:
+    class Mute:
+        def review(self, exit: Exit) -> Body | None:
+            return None
+
+    policies = dict.fromkeys(PARTIES.names, STUDY) | {"2": Mute()}
+    protocol = DGC(Start(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
+    run = run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy=policies))
+    assert run.traffic.by_party["messages"].tolist() == [40, 40, 0, 40, 40]
+    assert run.traffic.by_party["bytes_down"][1] == run.traffic.by_party["bytes_down"][0] // 2
+
+
+def test_a_coordinator_may_ask_only_what_is_declared() -> None:
+    class Nosy(Mean):
+        def coordinator(self, rng):  # type: ignore[no-untyped-def]
+            replies = yield Ask("sums", {"shift": np.zeros(2)}, 0)
+            yield Ask("sums", {"shift": np.zeros(2), "gossip": replies["0"]["total"]}, 1)
+
+    with pytest.raises(UndeclaredRelease, match="coordinator wants to send field 'gossip'"):
+        run_star(Nosy(), PARTIES)

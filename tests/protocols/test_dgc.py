@@ -75,7 +75,7 @@ def test_equals_the_plain_loops(name: str, inner_steps: int, seed: int) -> None:
         rho=7.0, rounds=12, inner_steps=inner_steps,
     )  # fmt: skip
     protocol = dgc.DGC(
-        Start(3, start), loss, rho=7.0, inner_steps=inner_steps, max_rounds=12, tol=0.0
+        Start(3, start), loss=loss, rho=7.0, inner_steps=inner_steps, max_rounds=12, tol=0.0
     )
     parties = Parties.of(rows, weights=weights)
     found = run_mesh(protocol, parties, topology(graph, parties.names))
@@ -110,7 +110,7 @@ def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
     loss, _ = PAIRS[name]
     rows, weights, graph, _ = problem(3)
     parties = Parties.of(rows, weights=weights)
-    protocol = dgc.DGC(Start(3), loss, max_rounds=30, inner_steps=2)
+    protocol = dgc.DGC(Start(3), loss=loss, max_rounds=30, inner_steps=2)
     network = topology(graph, parties.names)
     whole, *split = (
         run_mesh(protocol, parties, network, seed=4, blocks=blocks) for blocks in (1, 3, 6)
@@ -169,6 +169,23 @@ def test_no_graph_is_gradient_clustering_of_each_party_by_itself() -> None:
     assert model.traffic_.messages == 0
     with pytest.raises(InputError, match="graph=None"):
         model.predict(rows)
+
+
+def test_users_in_isolation_each_have_a_box_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    rows = [scale * rng.uniform(1.0, 2.0, size=(9, 2)) for scale in (1.0, 10.0)]
+    given = {"loss": losses.Bregman.generalised_kl(), "max_rounds": 30, "tol": 0}
+    given.update(init="k-means++", graph=None, random_state=0)
+    parties = Parties.of(rows)
+    protocol = dgc.DGC(Start(2, "k-means++"), loss=given["loss"], max_rounds=30, tol=0.0)
+    one, two = (
+        run_mesh(protocol, parties, topology(None, parties.names), blocks=b).result["centers"]
+        for b in (1, 2)
+    )
+    assert np.array_equal(one, two)
+    both = DGC(2, **given).fit(rows)
+    alone = DGC(2, **given).fit(rows[:1])
+    assert np.array_equal(both.peer_centers_[0], alone.peer_centers_[0])
 
 
 def test_the_centre_of_an_empty_cluster_stays_when_nobody_pulls_it() -> None:

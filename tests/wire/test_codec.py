@@ -49,6 +49,7 @@ def test_what_goes_in_comes_out(message: Message) -> None:
     data = encode(message)
     assert encoded_size(message) == len(data)
     assert same(decode(data), message)
+    assert all(value.flags.aligned for value in decode(data).body.values())
     assert encode(decode(data)) == data
 
 

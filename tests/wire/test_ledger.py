@@ -8,16 +8,27 @@ import pytest
 from hypothesis import given
 
 from unpooled.errors import PolicyRefusal, UndeclaredRelease
-from unpooled.wire import DEPLOYMENT, Deployment, Ledger, Post, Release, Reply, Traffic, encode
+from unpooled.types import Body
+from unpooled.wire import (
+    DEPLOYMENT,
+    STUDY,
+    Deployment,
+    Ledger,
+    Post,
+    Release,
+    Reply,
+    Traffic,
+    encode,
+)
 from unpooled.wire.policy import Exit
 
-SUMS = Release("sums", ("total", "count"), "sums", "sums of rows")
-ROWS = Release("seeds", ("rows",), "rows", "rows as seeds")
+SUMS = Release("sums", ("total", "count"), ("sums",), "sums of rows")
+ROWS = Release("seeds", ("rows",), ("rows",), "rows as seeds")
 ONCE = np.ones(1, dtype=np.int64)
 
 
 def test_undeclared_kinds_and_fields_are_refused_and_not_counted() -> None:
-    ledger = Ledger(("A",), [SUMS])
+    ledger = Ledger(("A",), [SUMS], STUDY)
     with pytest.raises(UndeclaredRelease, match="Party A wants to send 'labels'"):
         ledger.send(Reply("labels", {"total": np.zeros(2)}), ONCE, 0)
     with pytest.raises(UndeclaredRelease, match="field 'rows' in 'sums'"):
@@ -29,20 +40,21 @@ def test_the_policy_sees_every_release_before_it_leaves() -> None:
     seen: list[Exit] = []
 
     class Curious:
-        def check(self, exit: Exit) -> None:
+        def review(self, exit: Exit) -> Body | None:
             seen.append(exit)
             if exit.round == 2:
                 raise PolicyRefusal("Party A has had enough.")
+            return exit.body
 
     ledger = Ledger(("A",), [SUMS], Curious())
     for number in range(2):
         ledger.send(Reply("sums", {"total": np.zeros(3)}, number), ONCE, number)
     with pytest.raises(PolicyRefusal):
         ledger.send(Reply("sums", {"total": np.zeros(3)}, 2), ONCE, 2)
-    assert [(e.party, e.floats, e.floats_before, e.rounds_before) for e in seen] == [
-        ("A", 3, 0, 0),
-        ("A", 3, 3, 1),
-        ("A", 3, 6, 2),
+    assert [(e.party, e.total_floats, e.total_rounds) for e in seen] == [
+        ("A", 3, 1),
+        ("A", 6, 2),
+        ("A", 9, 3),
     ]
     assert len(ledger.entries) == 2
 
@@ -52,17 +64,51 @@ def test_deployment_refuses_rows_and_keeps_its_caps() -> None:
         Ledger(("A",), [ROWS], DEPLOYMENT).send(Reply("seeds", {"rows": np.eye(2)}), ONCE, 0)
     capped = Ledger(("A",), [SUMS], Deployment(max_rounds=1))
     capped.send(Reply("sums", {"count": np.zeros(1)}), ONCE, 0)
-    with pytest.raises(PolicyRefusal, match="cap of 1 releases"):
+    with pytest.raises(PolicyRefusal, match="has sent in 1 rounds, which is its cap"):
         capped.send(Reply("sums", {"count": np.zeros(1)}), ONCE, 1)
-    with pytest.raises(PolicyRefusal, match="would send 5 numbers, over its cap of 4"):
+    with pytest.raises(PolicyRefusal, match="would have sent 5 numbers, over its cap of 4"):
         Ledger(("A",), [SUMS], Deployment(max_floats=4)).send(
             Reply("sums", {"total": np.zeros(5)}), ONCE, 0
         )
 
 
-def test_a_release_discloses_one_of_four_things() -> None:
-    with pytest.raises(ValueError, match="must disclose one of"):
-        Release("k", ("x",), "everything", "?")  # type: ignore[arg-type]
+def test_caps_are_per_user_and_count_every_receiver() -> None:
+    ledger = Ledger(("A", "B"), [SUMS], Deployment(max_floats=40))
+    post = Post("sums", 0, {"total": np.zeros((2, 4))})
+    ledger.send(post, np.array([9, 1]), 0)
+    ledger.send(post, np.array([1, 9]), 1)
+    with pytest.raises(PolicyRefusal, match="would have sent 44 numbers"):
+        ledger.send(post, np.array([1, 0]), 2)
+
+
+def test_a_policy_may_change_or_withhold_what_leaves() -> None:
+    class Rounding:
+        def review(self, exit: Exit) -> Body | None:
+            if exit.round == 1:
+                return None
+            return {name: np.round(value) for name, value in exit.body.items()}
+
+    ledger = Ledger(("A",), [SUMS], Rounding())
+    sent = ledger.send(Reply("sums", {"total": np.array([1.4])}, 0), ONCE, 0)
+    assert sent is not None
+    assert sent.body["total"].tolist() == [1.0]
+    assert ledger.send(Reply("sums", {"total": np.array([1.4])}, 1), ONCE, 1) is None
+    assert len(ledger.entries) == 1
+
+
+def test_a_policy_cannot_add_what_was_not_declared() -> None:
+    class Chatty:
+        def review(self, exit: Exit) -> Body | None:
+            return {**exit.body, "secret": np.zeros(1)}
+
+    with pytest.raises(UndeclaredRelease, match="secret"):
+        Ledger(("A",), [SUMS], Chatty()).send(Reply("sums", {}), ONCE, 0)
+
+
+def test_a_release_discloses_some_of_four_things() -> None:
+    for nothing in ((), ("everything",)):
+        with pytest.raises(ValueError, match="must disclose some of"):
+            Release("k", ("x",), nothing, "?")  # type: ignore[arg-type]
 
 
 sizes = st.lists(st.integers(0, 6), min_size=1, max_size=5)
@@ -74,7 +120,7 @@ def test_counts_are_those_of_every_single_encoded_message(
 ) -> None:
     n = len(copies)
     names = tuple(f"user{i}" for i in range(n))
-    ledger = Ledger(names, [SUMS])
+    ledger = Ledger(names, [SUMS], STUDY)
     bytes_up = np.zeros(n, dtype=int)
     floats_up = np.zeros(n, dtype=int)
     for number in range(n_rounds):
@@ -97,7 +143,7 @@ def test_counts_are_those_of_every_single_encoded_message(
 
 
 def test_traffic_reads_as_a_table_and_a_sentence() -> None:
-    ledger = Ledger(("A", "B"), [SUMS])
+    ledger = Ledger(("A", "B"), [SUMS], STUDY)
     ledger.send(Post("sums", 0, {"count": np.zeros((2, 1))}), np.array([1, 2]), 0)
     traffic = Traffic.of(("A", "B"), ((np.arange(2), entry) for entry in ledger.entries))
     assert traffic.by_party["party"].tolist() == ["A", "B"]

@@ -10,12 +10,11 @@ from unpooled.drivers.faults import Faults
 from unpooled.drivers.options import Options, Run, serving
 from unpooled.errors import ProtocolError
 from unpooled.graphs import Topology
-from unpooled.protocols.mesh import Block, Heard, MeshProtocol, Peer
+from unpooled.protocols.mesh import Block, Heard, MeshProtocol
 from unpooled.types import Body, BoolArray, IntArray, Parties
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Note, Post, sealed
-from unpooled.wire.policy import Policy
 from unpooled.wire.traffic import Traffic
 
 
@@ -30,55 +29,47 @@ def run_mesh(
     observe: Callable[[Note], None] | None = None,
 ) -> Run:
     """Runs a peer-to-peer protocol, its users split evenly over ``blocks``."""
-    hosts = [
-        _Host.of(protocol, parties, users, topology, seed, options.policy)
-        for users in np.array_split(np.arange(len(parties)), min(blocks, len(parties)))
-    ]
     faults = Faults(options.faults, len(parties))
+    users = np.array_split(np.arange(len(parties)), min(blocks, len(parties)))
+    hosts = [_Host(protocol, parties, own, topology, seed, options) for own in users]
     with serving(options) as serve:
         serve(_Host.begin, hosts)
         exchange = 0
         while any(host.post for host in hosts):
-            if observe is not None:
-                for note in _merged_notes(hosts):
-                    observe(note)
-            _exchange(hosts, faults, exchange, options)
+            _tell(hosts, observe)
+            _exchange(hosts, faults, exchange)
             exchange += 1
             serve(_Host.go_on, hosts)
-        if observe is not None:
-            for note in _merged_notes(hosts):
-                observe(note)
-    names = parties.names
+        _tell(hosts, observe)
     entries = ((host.users, entry) for host in hosts for entry in host.ledger.entries)
-    return Run(_merged([host.result for host in hosts]), Traffic.of(names, entries))
+    return Run(_merged([host.result for host in hosts]), Traffic.of(parties.names, entries))
 
 
 class _Host:
     """One block's peer with its ledger, between two exchanges."""
 
-    def __init__(self, block: Block, peer: Peer[Body], ledger: Ledger) -> None:
-        self.block = block
-        self.users = block.neighbourhood.users
-        self.ledger = ledger
-        self.post: Post | None = None
-        self.heard: Heard | None = None
-        self.notes: list[Note] = []
-        self.result: Body = {}
-        self._peer = peer
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         protocol: MeshProtocol,
         parties: Parties,
         users: IntArray,
         topology: Topology,
         seed: int,
-        policy: Policy,
-    ) -> _Host:
+        options: Options,
+    ) -> None:
         own = parties.select(users)
-        block = Block(own, topology.neighbourhood(users), topology.reach, seed)
-        return cls(block, protocol.peer(block), Ledger(own.names, protocol.releases, policy))
+        self.users = users
+        self.block = Block(own, topology.neighbourhood(users), topology.reach, seed)
+        self.ledger = Ledger(own.names, protocol.releases, options.policy_of(own.names[0]))
+        self.post: Post | None = None
+        """What the peer wants to say now; None once it has returned."""
+        self.words: Post | None = None
+        """What left last. It is what neighbours go on with when a user has stopped."""
+        self.heard: Heard | None = None
+        self.notes: list[Note] = []
+        self.result: Body = {}
+        self._options = options
+        self._peer = protocol.peer(self.block)
 
     def begin(self) -> None:
         self._advance(lambda: next(self._peer))
@@ -106,88 +97,88 @@ class _Host:
                 )
         self.post = said
 
-
-def _exchange(hosts: list[_Host], faults: Faults, exchange: int, options: Options) -> None:
-    """Carries the posts of one exchange: lets them out, finds who hears what, counts both."""
-    awake = faults.awake(exchange)
-    speaks = np.zeros_like(awake)
-    talking = [host for host in hosts if host.post is not None]
-    for host in talking:
-        assert host.post is not None
-        if host.post.senders is not None:
-            speaks[host.users] = host.post.senders
-        else:
-            speaks[host.users] = True
-    speaks &= awake
-    _refuse_mixture(talking)
-    for host in talking:
-        assert host.post is not None
-        copies = np.where(speaks[host.users], host.block.neighbourhood.degrees, 0)
+    def speak(self, awake: BoolArray, exchange: int) -> BoolArray:
+        """Lets the post out through the ledger; which users have sent something."""
+        sending = np.zeros(len(self.block), dtype=bool)
+        if self.post is None:
+            return sending
+        everyone = np.ones_like(sending) if self.post.senders is None else self.post.senders
+        sending = everyone & awake[self.users]
+        degrees = self.block.neighbourhood.degrees
+        copies = degrees if sending.all() else np.where(sending, degrees, 0)
+        self.words = self.post
         if copies.any():
-            host.ledger.send(host.post, copies, exchange)
-            if options.watch is not None:
-                options.watch(host.block.parties.names[0], host.post)
-        if options.through_codec:
-            decoded = decode(encode(host.post))
-            host.post = Post(host.post.kind, host.post.round, decoded.body, host.post.senders)
-    spoken = _everyone(talking, len(awake)) if len(hosts) > 1 else {}
-    for host in talking:
-        assert host.post is not None
-        host.heard = _hear(host, host.post, spoken, speaks, awake, faults, exchange)
-        copies = np.where(awake[host.users], host.heard.degrees, 0)
-        post = host.post
-        host.ledger.receive(post.kind, post.round, post.body, copies, exchange, each_user=True)
+            self.words = self.ledger.send(self.post, copies, exchange)
+        if self.words is None:
+            return np.zeros_like(sending)
+        if copies.any() and self._options.watch is not None:
+            self._options.watch(self.block.parties.names[0], self.words)
+        if self._options.through_codec:
+            body = decode(encode(self.words)).body
+            self.words = Post(self.words.kind, self.words.round, body, self.words.senders)
+        return sending
 
 
-def _hear(
-    host: _Host,
-    post: Post,
-    spoken: Body,
-    speaks: BoolArray,
-    awake: BoolArray,
-    faults: Faults,
-    exchange: int,
-) -> Heard:
-    near = host.block.neighbourhood
-    links = near.links
-    if faults.any_at(exchange) or not speaks.all():
-        own, other = near.ends
-        links = near.keep(speaks[other] & awake[own] & faults.carries(exchange, own, other))
-    outer = sealed({name: values[near.outer] for name, values in spoken.items()})
-    return Heard(links, post.body, outer, awake[host.users])
+def _exchange(hosts: list[_Host], faults: Faults, exchange: int) -> None:
+    """Carries the posts of one exchange: lets them out, finds who hears what, counts both."""
+    _refuse_mixture(hosts)
+    awake = faults.awake(exchange)
+    sends = np.concatenate([host.speak(awake, exchange) for host in hosts])
+    kind = next(host.post.kind for host in hosts if host.post is not None)
+    known = [host.words is not None and host.words.kind == kind for host in hosts]
+    heard_of = np.repeat(known, [len(host.block) for host in hosts])
+    spoken = _everyone([h for h, k in zip(hosts, known, strict=True) if k], len(awake))
+    smooth = bool(sends.all()) and not faults.any_at(exchange)
+    for host in hosts:
+        near = host.block.neighbourhood
+        links, arrived = near.links, near.degrees
+        if not smooth:
+            own, other = near.ends
+            up = awake[own] & awake[other] & faults.carries(exchange, own, other)
+            links = near.keep(up & heard_of[other])
+            arrived = np.asarray(np.diff(near.keep(up & sends[other]).indptr), dtype=np.int64)
+        if host.post is not None:
+            own_words = host.words if host.words is not None else host.post
+            outer = sealed({name: values[near.outer] for name, values in spoken.items()})
+            host.heard = Heard(links, own_words.body, outer, awake[host.users])
+        if host.words is not None:
+            host.ledger.receive(host.words, arrived, exchange)
 
 
-def _everyone(talking: list[_Host], n_users: int) -> Body:
-    """What every user says, by its number; zeros where it says nothing."""
+def _everyone(speaking: list[_Host], n_users: int) -> Body:
+    """What every user says or said last, by its number; nothing needed within one block."""
+    if not speaking or len(speaking[0].users) == n_users:
+        return {}
     spoken = {}
-    first = talking[0].post
-    assert first is not None
-    for name, sample in first.body.items():
+    for name, sample in speaking[0].words.body.items():  # type: ignore[union-attr]
         spoken[name] = np.zeros((n_users, *sample.shape[1:]), dtype=sample.dtype)
-        for host in talking:
-            assert host.post is not None
-            spoken[name][host.users] = host.post.body[name]
+        for host in speaking:
+            spoken[name][host.users] = host.words.body[name]  # type: ignore[union-attr]
     return spoken
 
 
-def _refuse_mixture(talking: list[_Host]) -> None:
+def _refuse_mixture(hosts: list[_Host]) -> None:
     """All blocks must be at the same point of the protocol."""
-    said = {
-        (host.post.kind, host.post.round, tuple(host.post.body)) for host in talking if host.post
-    }
+    said = {(host.post.kind, host.post.round, tuple(host.post.body)) for host in hosts if host.post}
     if len(said) > 1:
         raise ProtocolError(f"Peers are at different points of the protocol: {sorted(said)}.")
 
 
-def _merged_notes(hosts: list[_Host]) -> Iterator[Note]:
-    """The notes of all blocks since the last exchange, each round's put together."""
-    rounds = [note.round for host in hosts for note in host.notes]
-    for number in sorted(set(rounds)):
-        parts = [next((n.body for n in host.notes if n.round == number), None) for host in hosts]
-        if all(part is not None for part in parts):
-            yield Note(number, _merged([part for part in parts if part is not None]))
+def _tell(hosts: list[_Host], observe: Callable[[Note], None] | None) -> None:
+    """Passes on what peers noted since the last exchange."""
+    if observe is not None:
+        for note in _merged_notes(hosts):
+            observe(note)
     for host in hosts:
         host.notes.clear()
+
+
+def _merged_notes(hosts: list[_Host]) -> Iterator[Note]:
+    """Each round's notes put together, where every block has one."""
+    for number in sorted({note.round for host in hosts for note in host.notes}):
+        parts = [note.body for host in hosts for note in host.notes if note.round == number]
+        if len(parts) == len(hosts):
+            yield Note(number, _merged(parts))
 
 
 def _merged(parts: list[Body]) -> Body:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from zlib import crc32
 
 import numpy as np
 
 from unpooled.drivers.faults import Faults
 from unpooled.drivers.options import Options, Run, serving
-from unpooled.errors import ProtocolError, QuorumLost
+from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, Parties, PartyData, PartyId
 from unpooled.wire.codec import decode, decode_state, encode, encode_state
 from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Ask, Note, Reply, sealed
+from unpooled.wire.policy import STUDY
 from unpooled.wire.traffic import Traffic
 
 _ONCE = np.ones(1, dtype=np.int64)
@@ -31,6 +33,7 @@ def run_star(
     """Runs a protocol with a coordinator."""
     faults = Faults(options.faults, len(parties))
     sites = [_Site(protocol, parties[i], (seed, i), options) for i in range(len(parties))]
+    center = Ledger(("coordinator",), protocol.asks, STUDY)
     coordinator = protocol.coordinator(np.random.default_rng([seed, len(parties)]))
     replies: dict[PartyId, Body] | None = None
     exchange = 0
@@ -46,12 +49,12 @@ def run_star(
                 if observe is not None:
                     observe(said)
                 continue
-            present = [sites[int(i)] for i in np.flatnonzero(faults.awake(exchange))]
-            _refuse_without_quorum(said, len(present), len(sites))
+            center.send(said, _ONCE, exchange)
             if options.watch is not None:
                 options.watch("coordinator", said)
+            present = [sites[int(i)] for i in np.flatnonzero(faults.awake(exchange))]
             answers = serve(partial(_Site.answer, ask=said, exchange=exchange), present)
-            replies = {site.data.name: a for site, a in zip(present, answers, strict=True)}
+            replies = _answered(said, present, answers, len(sites))
             exchange += 1
     entries = ((np.array([i]), e) for i, site in enumerate(sites) for e in site.ledger.entries)
     return Run(result, Traffic.of(parties.names, entries))
@@ -64,33 +67,49 @@ class _Site:
         self, protocol: StarProtocol, data: PartyData, seed: tuple[int, int], options: Options
     ) -> None:
         self.data = data
-        self.ledger = Ledger((data.name,), protocol.releases, options.policy)
+        self.ledger = Ledger((data.name,), protocol.releases, options.policy_of(data.name))
         self._steps = protocol.steps
         self._state: Body = {}
         self._seed = seed
         self._options = options
 
-    def answer(self, ask: Ask, exchange: int) -> Body:
-        """The party's answer, as it arrives at the coordinator."""
+    def answer(self, ask: Ask, exchange: int) -> Body | PolicyRefusal | None:
+        """The party's answer as it arrives at the coordinator, its refusal, or nothing."""
         if ask.kind not in self._steps:
             raise ProtocolError(f"Parties have no step for the question {ask.kind!r}.")
         question = decode(encode(ask)) if self._options.through_codec else ask
-        self.ledger.receive(ask.kind, ask.round, ask.body, _ONCE, exchange, each_user=False)
-        rng = np.random.default_rng([*self._seed, exchange])
+        self.ledger.receive(ask, _ONCE, exchange)
+        rng = np.random.default_rng([*self._seed, crc32(ask.kind.encode()), ask.round])
         body, state = self._steps[ask.kind](self.data, self._state, question.body, rng)
-        self._state = decode_state(encode_state(state)) if self._options.through_codec else state
-        self._state = sealed(self._state)
-        reply = Reply(ask.kind, body, ask.round)
-        self.ledger.send(reply, _ONCE, exchange)
+        try:
+            reply = self.ledger.send(Reply(ask.kind, body, ask.round), _ONCE, exchange)
+        except PolicyRefusal as refusal:
+            return refusal
+        if reply is None:
+            return None
+        # Only now: a party remembers having said what really left.
+        kept = decode_state(encode_state(state)) if self._options.through_codec else state
+        self._state = sealed(kept)
         if self._options.watch is not None:
             self._options.watch(self.data.name, reply)
         return decode(encode(reply)).body if self._options.through_codec else reply.body
 
 
-def _refuse_without_quorum(ask: Ask, present: int, parties: int) -> None:
+def _answered(
+    ask: Ask, present: list[_Site], answers: list[Body | PolicyRefusal | None], parties: int
+) -> dict[PartyId, Body]:
+    """The answers that came, if they are enough."""
+    replies: dict[PartyId, Body] = {}
+    for site, answer in zip(present, answers, strict=True):
+        if answer is not None and not isinstance(answer, PolicyRefusal):
+            replies[site.data.name] = answer
     needed = parties if ask.quorum is None else ask.quorum
-    if present < needed:
+    if len(replies) < needed:
+        for answer in answers:
+            if isinstance(answer, PolicyRefusal):
+                raise answer
         raise QuorumLost(
-            f"{present} of {parties} parties are there to answer {ask.kind!r} in round "
-            f"{ask.round}, but {needed} are needed; wait for them or lower the quorum."
+            f"{len(replies)} of {parties} parties answered {ask.kind!r} in round {ask.round}, but "
+            f"{needed} are needed; wait for them or lower the quorum."
         )
+    return replies

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unpooled.drivers.faults import Fault
-from unpooled.types import Body
+from unpooled.types import Body, PartyId
 from unpooled.wire.message import Message
 from unpooled.wire.policy import STUDY, Policy
 from unpooled.wire.traffic import Traffic
@@ -31,7 +31,8 @@ class Run:
 class Options:
     """How to run, none of which may change the result (but for the faults)."""
 
-    policy: Policy = STUDY
+    policy: Policy | Mapping[PartyId, Policy] = STUDY
+    """One for all, or each party's own; a host that carries several users has that of the first."""
     faults: tuple[Fault, ...] = ()
     threads: int = 1
     through_codec: bool = False
@@ -40,6 +41,10 @@ class Options:
     """The order in which n parties are served."""
     watch: Callable[[str, Message], None] | None = None
     """Told of every message that leaves, with its sender (the first user of a block)."""
+
+    def policy_of(self, party: PartyId) -> Policy:
+        """The party's own policy."""
+        return self.policy[party] if isinstance(self.policy, Mapping) else self.policy
 
 
 Serve: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -51,7 +56,7 @@ def serving(options: Options) -> Iterator[Serve]:
 
     Libraries underneath get one thread each, since several would round sums differently.
     """
-    with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+    with threadpool_limits(1):
         if options.threads == 1:
             yield partial(_in_order, map, options)
         else:
@@ -65,6 +70,11 @@ def _in_order(
     call: Callable[[Any], Any],
     items: Sequence[Any],
 ) -> list[Any]:
+    def quietly(item: Any) -> Any:
+        # What overflows is noticed by the protocols, who can say what it means.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return call(item)
+
     order = list(options.order(len(items)))
-    done = dict(zip(order, run(call, [items[i] for i in order]), strict=True))
+    done = dict(zip(order, run(quietly, [items[i] for i in order]), strict=True))
     return [done[i] for i in range(len(items))]

@@ -15,7 +15,7 @@ class ADMMKMeans(MeshEstimator):
     """Peer-to-peer k-means by ADMM (Forero et al. 2011): users come to agree exactly.
 
     ``eta`` weighs agreement against fit while users are on the way; it changes the path, not the
-    fixed points. It should be of the order of a user's rows per cluster. The other parameters and
+    fixed points. "auto" is the weight of a cluster at the largest user. The other parameters and
     the attributes are those of :class:`~unpooled.DGC`; ``history_["cost"]`` is the k-means cost of
     the users' own centres, without a penalty, and may rise now and then.
     """
@@ -26,7 +26,7 @@ class ADMMKMeans(MeshEstimator):
         self,
         n_clusters: int = 8,
         *,
-        eta: float = 1.0,
+        eta: Any = "auto",
         graph: Any = "ring",
         init: Any = "dkm+c",
         init_rounds: int = 3,
@@ -49,7 +49,7 @@ class ADMMKMeans(MeshEstimator):
     def _protocol(self, start: Start, loss: Loss) -> admm.ADMMKMeans:
         return admm.ADMMKMeans(
             start=start,
-            eta=options.number("eta", self.eta, above=0.0),
+            eta=options.number_or_auto("eta", self.eta),
             max_rounds=options.whole("max_rounds", self.max_rounds, 1),
             tol=options.number("tol", self.tol),
         )

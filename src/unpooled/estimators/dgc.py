@@ -28,10 +28,10 @@ class DGC(MeshEstimator):
     init : "dkm+c", "k-means++", "random", or starting centres (K, d) or (m, K, d)
     init_rounds : exchanges of "dkm+c"
     inner_steps : steps (each with an exchange) per assignment
-    step_size : "auto" for the largest step that never lets the cost rise, or a number
+    step_size : "auto" for a step by which the cost never rises, or a number
     max_rounds : most rounds
-    tol : stop when no row changes cluster and no centre moves further than this times the largest
-        spread of a party's rows; 0 runs all rounds
+    tol : stop when no row changes cluster and no centre has further to go, as far as a user can
+        tell, than this times the largest spread of a party's rows; 0 runs all rounds
     random_state : seed
 
     Attributes
@@ -40,6 +40,7 @@ class DGC(MeshEstimator):
     peer_centers_ : (m, K, d), every user's own
     labels_ : by a user's own centres, in the container of ``X``
     inertia_ : weighted sum of squared distances of rows to their user's nearest centre
+    converged_ : whether ``tol`` was reached within ``max_rounds``
     n_rounds_, history_, traffic_, n_features_in_
 
     Examples
@@ -90,7 +91,7 @@ class DGC(MeshEstimator):
             loss=loss,
             rho=options.number("rho", self.rho, above=0.0),
             inner_steps=options.whole("inner_steps", self.inner_steps, 1),
-            step_size=options.step_size(self.step_size),
+            step_size=options.number_or_auto("step_size", self.step_size),
             max_rounds=options.whole("max_rounds", self.max_rounds, 1),
             tol=options.number("tol", self.tol),
         )

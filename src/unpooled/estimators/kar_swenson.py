@@ -48,7 +48,7 @@ class KarSwenson(MeshEstimator):
         return kar_swenson.KarSwenson(
             start=start,
             rho=options.number("rho", self.rho, above=0.0),
-            step_size=options.step_size(self.step_size),
+            step_size=options.number_or_auto("step_size", self.step_size),
             max_rounds=options.whole("max_rounds", self.max_rounds, 1),
             tol=options.number("tol", self.tol),
         )

@@ -19,8 +19,9 @@ from unpooled.drivers.local import run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.graphs import Topology, topology
-from unpooled.kernels.assignment import all_pairs, nearest, squared_distance
+from unpooled.kernels.assignment import all_pairs, nearest
 from unpooled.losses import DistanceLoss, Loss
+from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.tables import Expected, Table, read
@@ -81,6 +82,7 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._set_centers(network)
         self._set_labels(table)
         self.n_rounds_ = int(run.result["rounds"].max())
+        self.converged_ = not run.result["running"].any()
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
         return self
@@ -99,7 +101,7 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         difference = x[parties.owner, labels] - parties.rows
         squared = metric.squared(difference) if metric else np.vecdot(difference, difference)
         self.labels_ = table.restore(labels)
-        self.inertia_ = float(parties.weights @ squared)
+        self.inertia_ = float((parties.weights * squared).sum())
 
     @property
     def _n_features_out(self) -> int:
@@ -159,10 +161,8 @@ class _History:
         cost = float(note.body["cost"].sum())
         if self._penalty is not None:
             cost += self._penalty.disagreement(centers)
-        apart = centers - centers[0]
-        gap = squared_distance(apart - apart.mean(axis=0), np.zeros(1)).max()
         self._rounds["cost"].append(cost)
-        self._rounds["consensus"].append(float(np.sqrt(gap)))
+        self._rounds["consensus"].append(consensus_distance(centers))
         self._rounds["changed"].append(int(note.body["changed"].sum()))
         self._rounds["movement"].append(float(note.body["movement"].max()))
 

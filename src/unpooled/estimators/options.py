@@ -34,13 +34,13 @@ def number(name: str, value: Any, *, above: float | None = None, least: float = 
     raise InputError(f"{name}={value!r} must be a finite number {bound}.")
 
 
-def step_size(value: Any) -> float | None:
-    """None for "auto"."""
+def number_or_auto(name: str, value: Any) -> float | None:
+    """A positive number, or None for "auto"."""
     if isinstance(value, str):
         if value == "auto":
             return None
-        raise InputError(f'step_size={value!r} is not known; give "auto" or a number.')
-    return number("step_size", value, above=0.0)
+        raise InputError(f'{name}={value!r} is not known; give "auto" or a number.')
+    return number(name, value, above=0.0)
 
 
 def start(init: Any, init_rounds: Any, n_clusters: int, table: Table) -> Start:

@@ -12,6 +12,16 @@ own centre, exchanges centres once, and with eta > 0 does
 
 The p_i(k) sum to zero over users, so a fixed point is a Lloyd point of the pooled rows. For fixed
 clusters this converges for every eta; with clusters that change it is a heuristic, and a good one.
+``eta=None`` takes max_i W_i / K, the weight of a cluster at the largest user.
+
+That the p_i(k) sum to zero needs every exchange to be heard by both sides of a link or by neither:
+a message lost one way leaves a lasting error, so a driver must resend it.
+
+**Stopping.** Besides standing still (a round goes W / (W + 2 eta |N_i|) of the way), users must
+agree: how far a user is from the mean of its neighbours counts as way to go.
+
+What leaves a user, and what can be read from it: see
+:class:`unpooled.protocols.rounds.CentersProtocol`.
 """
 
 from __future__ import annotations
@@ -23,43 +33,37 @@ import numpy as np
 from unpooled.kernels.assignment import nearest
 from unpooled.kernels.segments import ClusterSums, means_or_keep
 from unpooled.losses import SquaredEuclidean
-from unpooled.protocols.limits import find_limits, limits_releases
-from unpooled.protocols.mesh import Block, MeshProtocol, Peer
-from unpooled.protocols.rounds import centers_release, compare
-from unpooled.protocols.starts import Start
+from unpooled.protocols.limits import Limits, find_limits
+from unpooled.protocols.mesh import Block, Peer
+from unpooled.protocols.rounds import CentersProtocol, compare, farthest
 from unpooled.protocols.stopping import Stopping
-from unpooled.types import Body, IntArray
-from unpooled.wire.message import Note, Post
-from unpooled.wire.policy import Release
+from unpooled.types import Body, FloatArray, IntArray
+from unpooled.wire.message import Note
 
 _LOSS = SquaredEuclidean()
 
 
-@dataclass(frozen=True)
-class ADMMKMeans(MeshProtocol):
+@dataclass(frozen=True, kw_only=True)
+class ADMMKMeans(CentersProtocol):
     """The parameters."""
 
     name = "admm"
 
-    start: Start
-    eta: float = 1.0
-    max_rounds: int = 1000
-    tol: float = 1e-6
+    eta: float | None = None
 
     @property
-    def releases(self) -> tuple[Release, ...]:
-        return (
-            *self.start.releases,
-            *limits_releases(_LOSS, ask=self.tol > 0),
-            centers_release(self.start),
-        )
+    def wanted(self) -> tuple[str, ...]:
+        auto, stops = self.eta is None, self.tol > 0
+        return (*(("weight",) if auto or stops else ()), *(("spread",) if stops else ()))
 
     def peer(self, block: Block) -> Peer[Body]:
         """One block's part of the algorithm."""
-        parties = block.parties
+        parties, links = block.parties, np.maximum(block.neighbourhood.degrees, 1)
         x = yield from self.start.centers(block, _LOSS)
-        limits = yield from find_limits(block, _LOSS, x, ask=self.tol > 0)
-        stopping = Stopping(block, self.tol, limits.spread)
+        limits = yield from find_limits(block, x, self.wanted)
+        eta = self._eta(block, limits)
+        pace = self._pace(block, eta, limits)
+        stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
         p = np.zeros_like(x)
         labels: IntArray = np.full(len(parties.rows), -1)
 
@@ -68,20 +72,30 @@ class ADMMKMeans(MeshProtocol):
             labels = nearest(parties.rows, parties.owner, x)
             clusters = ClusterSums(parties.owner, labels, parties.weights, x.shape[:2])
 
-            body = {"centers": x, **stopping.field()}
-            heard = yield Post("centers", t, body, senders=stopping.running)
-            stopping.hear(heard)
+            heard = yield from stopping.exchange(t, x)
             apart = heard.disagreement("centers")
-            p = stopping.step(heard, p, p + self.eta * apart)
-            links = heard.degrees[:, None]
-            pull = self.eta * (2.0 * links[..., None] * x - apart)  # eta sum_j (x_i + x_j)
-            target = clusters(parties.rows) - p + pull
-            solved = means_or_keep(target, clusters.weights() + 2.0 * self.eta * links, x)
-            x = stopping.step(heard, x, solved)
+            degrees = heard.degrees[:, None]
+            p = stopping.move(p, p + eta * apart)
+            pull = eta * (2.0 * degrees[..., None] * x - apart)  # eta sum_j (x_i + x_j)
+            mass = clusters.weights() + 2.0 * eta[..., 0] * degrees
+            x = stopping.move(x, means_or_keep(clusters(parties.rows) - p + pull, mass, x))
 
             note = compare(block, _LOSS, (x_before, labels_before), (x, labels))
             yield Note(t, note)
-            if stopping.end_round(note):
+            distance = np.maximum(note["movement"] / pace, farthest(apart) / links)
+            if stopping.end_round(distance, note["changed"]):
                 break
 
-        return {"centers": x, "rounds": stopping.rounds}
+        return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
+
+    def _eta(self, block: Block, limits: Limits) -> FloatArray:
+        if self.eta is not None:
+            return np.full((len(block), 1, 1), self.eta)
+        return limits["weight"][..., None] / self.start.n_clusters
+
+    def _pace(self, block: Block, eta: FloatArray, limits: Limits) -> FloatArray:
+        if "weight" not in limits:
+            return np.ones(len(block))
+        weight = limits["weight"][:, 0]
+        pull = 2.0 * eta[:, 0, 0] * block.neighbourhood.degrees
+        return np.where(weight > 0, weight / np.maximum(weight + pull, np.finfo(float).tiny), 1.0)

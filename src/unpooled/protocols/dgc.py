@@ -21,19 +21,21 @@ One round:
 
     beta / rho + lambda_max(L),   beta = beta_f max_i sum_r w_ir,
 
-with beta_f the smoothness of one term, so alpha = 1 / (beta/rho + lambda) never lets J_rho rise,
-and each new centre is a convex combination of centres and rows. lambda_max(L) is at most
-lambda = max over edges (deg_i + deg_j) (Anderson & Morley 1985), which a user knows for its own
-edges. The two maxima over users are found by a max-consensus before the first round.
+with beta_f the smoothness of one term, so alpha = 1 / (beta/rho + lambda) never lets J_rho rise.
+lambda_max(L) is at most lambda = max over edges (deg_i + deg_j) (Anderson & Morley 1985), which a
+user knows for its own edges. The maxima over users are found by a max-consensus before the first
+round. For Euclidean distances, and for Bregman losses that add up over columns, each new centre
+is then a convex combination of centres and rows, column by column.
+
+**Stopping.** Centres that agree move together by about alpha W/rho of the way to where they are
+going, W being a user's weight: that is the pace by which a round's movement is divided to tell how
+far there is to go.
 
 **Special cases.** One party alone: gradient clustering of pooled rows. A graph without edges:
 gradient clustering of every user by itself. In both, the centre of an empty cluster stays.
 
-**What leaves.** ``start``: see :mod:`unpooled.protocols.starts`. ``limits``: a user's total weight
-and the like, passed on as maxima. ``centers``: K d numbers per neighbour and inner step (and one
-for stopping if tol > 0). A neighbour that knows rho, alpha and two successive messages can solve
-the step for the innovation: for k-means, that is a user's cluster sums. With ``init="random"`` or
-``"k-means++"`` the first centres are rows.
+What leaves a user, and what can be read from it: see
+:class:`unpooled.protocols.rounds.CentersProtocol`.
 """
 
 from __future__ import annotations
@@ -45,45 +47,43 @@ import numpy as np
 from unpooled.kernels.assignment import nearest
 from unpooled.kernels.segments import ClusterSums
 from unpooled.losses import Loss, SquaredEuclidean
-from unpooled.protocols.limits import Limits, find_limits, limits_releases
-from unpooled.protocols.mesh import Block, MeshProtocol, Peer
-from unpooled.protocols.rounds import centers_release, compare
-from unpooled.protocols.starts import Start
+from unpooled.protocols.limits import BOX, Limits, find_limits, smoothness
+from unpooled.protocols.mesh import Block, Peer
+from unpooled.protocols.rounds import CentersProtocol, compare
 from unpooled.protocols.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
-from unpooled.wire.message import Note, Post
-from unpooled.wire.policy import Release
+from unpooled.wire.message import Note
 
 
-@dataclass(frozen=True)
-class DGC(MeshProtocol):
+@dataclass(frozen=True, kw_only=True)
+class DGC(CentersProtocol):
     """The parameters, as in the module's text; ``step_size=None`` is the bound derived there."""
 
     name = "dgc"
 
-    start: Start
     loss: Loss = field(default_factory=SquaredEuclidean)
     rho: float = 10.0
     inner_steps: int = 1
     step_size: float | None = None
-    max_rounds: int = 1000
-    tol: float = 1e-6
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def wanted(self) -> tuple[str, ...]:
+        auto, stops = self.step_size is None, self.tol > 0
         return (
-            *self.start.releases,
-            *limits_releases(self.loss, ask=self.asks_limits),
-            centers_release(self.start),
+            *(("weight",) if auto or stops else ()),
+            *(("edge degree",) if auto else ()),
+            *(BOX if auto and self.loss.needs_box else ()),
+            *(("spread",) if stops else ()),
         )
 
     def peer(self, block: Block) -> Peer[Body]:
         """One block's part of the algorithm."""
         parties = block.parties
         x = yield from self.start.centers(block, self.loss)
-        limits = yield from find_limits(block, self.loss, x, ask=self.asks_limits)
-        alpha = self._step_sizes(limits)
-        stopping = Stopping(block, self.tol, limits.spread)
+        limits = yield from find_limits(block, x, self.wanted)
+        alpha = self._step_size(block, limits)
+        pace = self._pace(alpha, limits)
+        stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
         labels: IntArray = np.full(len(parties.rows), -1)
 
         for t in range(self.max_rounds):
@@ -94,46 +94,47 @@ class DGC(MeshProtocol):
             clusters = ClusterSums(parties.owner, labels, parties.weights, x.shape[:2])
 
             # (b) consensus + innovation
-            for _ in range(self.inner_steps):
-                body = {"centers": x, **stopping.field()}
-                heard = yield Post("centers", t, body, senders=stopping.running)
-                stopping.hear(heard)
+            for b in range(self.inner_steps):
+                heard = yield from stopping.exchange(t * self.inner_steps + b, x)
                 innovation = clusters(self.loss.gradient(x[parties.owner, labels], parties.rows))
                 gradient = heard.disagreement("centers") + innovation / self.rho
-                step = stay_inside(self.loss, x, x - alpha * gradient)
-                x = stopping.step(heard, x, step)
+                x = stopping.move(x, stay_inside(self.loss, x, x - alpha * gradient))
 
             note = compare(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
             yield Note(t, note)
-            if stopping.end_round(note):
+            if stopping.end_round(note["movement"] / pace, note["changed"]):
                 break
 
-        return {"centers": x, "rounds": stopping.rounds}
+        return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
-    @property
-    def asks_limits(self) -> bool:
-        """Whether anything that users have to ask each other for is needed."""
-        return self.step_size is None or self.tol > 0
-
-    def _step_sizes(self, limits: Limits) -> FloatArray:
+    def _step_size(self, block: Block, limits: Limits) -> FloatArray:
         """alpha for each user; the same for all, since all have heard the same maxima."""
         if self.step_size is not None:
-            return np.full((len(limits.weight), 1, 1), self.step_size)
-        bound = limits.smoothness(self.loss) * limits.weight / self.rho + limits.edge_degree
+            return np.full((len(block), 1, 1), self.step_size)
+        beta = smoothness(self.loss, limits) * limits["weight"]
+        bound = beta / self.rho + limits["edge degree"]
         # Without links and weight there is nothing to move, by any step.
-        return np.divide(1.0, bound, out=np.zeros_like(bound), where=bound > 0)[:, None, None]
+        alpha = np.divide(1.0, bound, out=np.zeros_like(bound), where=bound > 0)
+        return alpha[..., None]
+
+    def _pace(self, alpha: FloatArray, limits: Limits) -> FloatArray:
+        """min(1, B alpha W/rho), 1 where nothing is weighed."""
+        if "weight" not in limits:
+            return np.ones(len(alpha))
+        pace = self.inner_steps * alpha[:, 0, 0] * limits["weight"][:, 0] / self.rho
+        return np.where(pace > 0, np.minimum(pace, 1.0), 1.0)
 
 
-def stay_inside(loss: Loss, x: FloatArray, step: FloatArray) -> FloatArray:
-    """``step``, halved towards ``x`` as often as a centre needs to stay in the loss's domain.
+def stay_inside(loss: Loss, x: FloatArray, moved: FloatArray) -> FloatArray:
+    """``moved``, halved towards ``x`` as often as a centre needs to stay in the loss's domain.
 
-    With the step size derived above no centre ever needs it.
+    With the step size derived above, losses that add up over columns never need it.
     """
     if loss.domain == (-np.inf, np.inf):
-        return step
+        return moved
     for _ in range(64):
-        outside = ~loss.inside(step)
+        outside = ~loss.inside(moved)
         if not outside.any():
-            return step
-        step = np.where(outside[..., None], 0.5 * (x + step), step)
-    return np.where(loss.inside(step)[..., None], step, x)
+            return moved
+        moved = np.where(outside[..., None], 0.5 * (x + moved), moved)
+    return np.where(loss.inside(moved)[..., None], moved, x)

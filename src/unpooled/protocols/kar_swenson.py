@@ -12,6 +12,9 @@ the nearest own centre, exchanges centres once, and steps
 
 Large clusters take smaller steps, which DGC does for all clusters alike. A user alone has no
 |N_i|; there alpha = 1, and the step is Lloyd's.
+
+What leaves a user, and what can be read from it: see
+:class:`unpooled.protocols.rounds.CentersProtocol`.
 """
 
 from __future__ import annotations
@@ -23,50 +26,42 @@ import numpy as np
 from unpooled.kernels.assignment import nearest
 from unpooled.kernels.segments import ClusterSums
 from unpooled.losses import SquaredEuclidean
-from unpooled.protocols.limits import Limits, find_limits, limits_releases
-from unpooled.protocols.mesh import Block, MeshProtocol, Peer
-from unpooled.protocols.rounds import centers_release, compare
-from unpooled.protocols.starts import Start
+from unpooled.protocols.limits import Limits, find_limits
+from unpooled.protocols.mesh import Block, Peer
+from unpooled.protocols.rounds import CentersProtocol, compare
 from unpooled.protocols.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
-from unpooled.wire.message import Note, Post
-from unpooled.wire.policy import Release
+from unpooled.wire.message import Note
 
 _LOSS = SquaredEuclidean()
 
 
-@dataclass(frozen=True)
-class KarSwenson(MeshProtocol):
+@dataclass(frozen=True, kw_only=True)
+class KarSwenson(CentersProtocol):
     """The parameters; ``step_size=None`` takes alpha at its bound."""
 
     name = "kar-swenson"
 
-    start: Start
     rho: float = 10.0
     step_size: float | None = None
-    max_rounds: int = 1000
-    tol: float = 1e-6
 
     @property
-    def asks_limits(self) -> bool:
-        """Whether anything that users have to ask each other for is needed."""
-        return self.step_size is None or self.tol > 0
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
+    def wanted(self) -> tuple[str, ...]:
+        auto, stops = self.step_size is None, self.tol > 0
         return (
-            *self.start.releases,
-            *limits_releases(_LOSS, ask=self.asks_limits),
-            centers_release(self.start),
+            *(("weight",) if auto or stops else ()),
+            *(("edge degree", "loneliness") if auto else ()),
+            *(("spread",) if stops else ()),
         )
 
     def peer(self, block: Block) -> Peer[Body]:
         """One block's part of the algorithm."""
         parties = block.parties
         x = yield from self.start.centers(block, _LOSS)
-        limits = yield from find_limits(block, _LOSS, x, ask=self.asks_limits)
-        alpha = self._alpha(limits)
-        stopping = Stopping(block, self.tol, limits.spread)
+        limits = yield from find_limits(block, x, self.wanted)
+        alpha = self._alpha(block, limits)
+        pace = self._pace(block, alpha, limits)
+        stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
         labels: IntArray = np.full(len(parties.rows), -1)
 
         for t in range(self.max_rounds):
@@ -74,26 +69,31 @@ class KarSwenson(MeshProtocol):
             labels = nearest(parties.rows, parties.owner, x)
             clusters = ClusterSums(parties.owner, labels, parties.weights, x.shape[:2])
 
-            body = {"centers": x, **stopping.field()}
-            heard = yield Post("centers", t, body, senders=stopping.running)
-            stopping.hear(heard)
+            heard = yield from stopping.exchange(t, x)
             innovation = clusters(x[parties.owner, labels] - parties.rows)
             gradient = heard.disagreement("centers") + innovation / self.rho
             stiffness = clusters.weights() / self.rho + heard.degrees[:, None]
             steps = np.divide(alpha, stiffness, out=np.zeros_like(stiffness), where=stiffness > 0)
-            x = stopping.step(heard, x, x - steps[..., None] * gradient)
+            x = stopping.move(x, x - steps[..., None] * gradient)
 
             note = compare(block, _LOSS, (x_before, labels_before), (x, labels), self.rho)
             yield Note(t, note)
-            if stopping.end_round(note):
+            if stopping.end_round(note["movement"] / pace, note["changed"]):
                 break
 
-        return {"centers": x, "rounds": stopping.rounds}
+        return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
-    def _alpha(self, limits: Limits) -> FloatArray:
+    def _alpha(self, block: Block, limits: Limits) -> FloatArray:
         if self.step_size is not None:
-            return np.full((len(limits.weight), 1), self.step_size)
-        bound = limits.weight / self.rho + limits.edge_degree
-        linked = limits.fewest_links > 0
-        alpha = np.divide(limits.fewest_links, bound, out=np.ones_like(bound), where=linked)
-        return alpha[:, None]
+            return np.full((len(block), 1), self.step_size)
+        bound = limits["weight"] / self.rho + limits["edge degree"]
+        fewest = -limits["loneliness"]
+        return np.divide(fewest, bound, out=np.ones_like(bound), where=fewest > 0)
+
+    def _pace(self, block: Block, alpha: FloatArray, limits: Limits) -> FloatArray:
+        """The part of the way that centres go in a round: alpha w/(w + |N_i|), w = W/rho."""
+        if "weight" not in limits:
+            return np.ones(len(block))
+        w = limits["weight"][:, 0] / self.rho
+        pace = np.minimum(1.0, alpha[:, 0] * w / (w + block.neighbourhood.degrees))
+        return np.where(pace > 0, pace, 1.0)

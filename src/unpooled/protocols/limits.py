@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,33 +12,103 @@ from unpooled.kernels.segments import ClusterSums, sum_by_user
 from unpooled.losses import Loss
 from unpooled.protocols.mesh import Block, Peer, max_consensus
 from unpooled.types import FloatArray
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import Disclosure, Release
+
+Limits: TypeAlias = Mapping[str, FloatArray]
+"""The maxima by name, each (users, n) as the block's users know them."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Maxima over all users as each user of the block knows them, one entry per user."""
+def find_limits(block: Block, centers: FloatArray, wanted: Sequence[str]) -> Peer[Limits]:
+    """The wanted ones of ``OWN``, by one max-consensus over all of them."""
+    if not wanted:
+        return {}
+    own = [OWN[name](block, centers) for name in wanted]
+    largest = yield from max_consensus(block, "limits", np.concatenate(own, axis=1))
+    ends = np.cumsum([values.shape[1] for values in own])
+    return dict(zip(wanted, np.split(largest, ends[:-1], axis=1), strict=True))
 
-    weight: FloatArray
-    """max_i sum_r w_ir"""
-    edge_degree: FloatArray
-    """max over edges (deg_i + deg_j), at least lambda_max(L)"""
-    fewest_links: FloatArray
-    """min_i |N_i|"""
-    spread: FloatArray
-    """The largest root mean square deviation of a user's rows from their mean."""
-    low: FloatArray
-    high: FloatArray
-    """The box that holds all rows and starting centres, (users, d); empty unless the loss asks."""
 
-    def smoothness(self, loss: Loss) -> float:
-        """The loss's smoothness on the box, or a refusal where there is none."""
-        bound = loss.smoothness(self.low.min(axis=0), self.high.max(axis=0))
-        if np.isfinite(bound):
-            return bound
+def limits_releases(wanted: Sequence[str]) -> tuple[Release, ...]:
+    """What `find_limits` sends."""
+    if not wanted:
+        return ()
+    discloses = tuple(dict.fromkeys(DISCLOSES[name] for name in wanted))
+    return (Release("limits", ("largest",), discloses, f"largest over users: {', '.join(wanted)}"),)
+
+
+def _weight(block: Block, centers: FloatArray) -> FloatArray:
+    """sum_r w_ir"""
+    return block.parties.total_weights[:, None]
+
+
+def _edge_degree(block: Block, centers: FloatArray) -> FloatArray:
+    """deg_i + deg_j, the largest over a user's edges; over all edges it bounds lambda_max(L)."""
+    return block.neighbourhood.edge_degrees[:, None].astype(np.float64)
+
+
+def _loneliness(block: Block, centers: FloatArray) -> FloatArray:
+    """-|N_i|"""
+    return -block.neighbourhood.degrees[:, None].astype(np.float64)
+
+
+def _spread(block: Block, centers: FloatArray) -> FloatArray:
+    """The root mean square deviation of a user's rows from their mean."""
+    parties, n = block.parties, len(block)
+    sums = ClusterSums(parties.owner, np.zeros_like(parties.owner), parties.weights, (n, 1))
+    weight = np.maximum(sums.weights(), np.finfo(float).tiny)
+    deviation = parties.rows - (sums(parties.rows)[:, 0] / weight)[parties.owner]
+    squares = parties.weights * np.vecdot(deviation, deviation)
+    return np.sqrt(sum_by_user(parties.owner, squares, n)[:, None] / weight)
+
+
+def _high(block: Block, centers: FloatArray) -> FloatArray:
+    """The largest value of each column among rows and starting centres."""
+    high: FloatArray = centers.max(axis=1)
+    np.maximum.at(high, block.parties.owner, block.parties.rows)
+    return high
+
+
+def _minus_low(block: Block, centers: FloatArray) -> FloatArray:
+    """Minus the smallest value of each column among rows and starting centres."""
+    low: FloatArray = centers.min(axis=1)
+    np.minimum.at(low, block.parties.owner, block.parties.rows)
+    return -low
+
+
+OWN: dict[str, Callable[[Block, FloatArray], FloatArray]] = {
+    "weight": _weight,
+    "edge degree": _edge_degree,
+    "loneliness": _loneliness,
+    "spread": _spread,
+    "high": _high,
+    "minus low": _minus_low,
+}
+DISCLOSES: dict[str, Disclosure] = {
+    "weight": "counts",
+    "edge degree": "model",
+    "loneliness": "model",
+    "spread": "sums",
+    "high": "rows",
+    "minus low": "rows",
+}
+BOX = ("high", "minus low")
+
+
+def smoothness(loss: Loss, limits: Limits) -> FloatArray:
+    """beta_f as each user knows it, (users, 1), or a refusal where there is no finite bound."""
+    if not loss.needs_box:
+        nowhere: FloatArray = np.empty(0)
+        boxes, place = np.empty((1, 0)), np.zeros(1, dtype=np.int64)
+        bounds = np.array([loss.smoothness(nowhere, nowhere)])
+    else:
+        # Connected users know the same box; users in isolation each have their own.
+        known = np.concatenate([-limits["minus low"], limits["high"]], axis=1)
+        boxes, place = np.unique(known, axis=0, return_inverse=True)
+        bounds = np.array([loss.smoothness(*np.split(box, 2)) for box in boxes])
+    if not np.isfinite(bounds).all():
         reason = "none is known"
         if loss.needs_box:
-            low = self.low.min(axis=0)
+            low = boxes[np.argmax(~np.isfinite(bounds)), : boxes.shape[1] // 2]
             column = int(np.argmin(low))
             reason = f"column {column} of the data reaches down to {low[column]:.6g}"
         raise InputError(
@@ -45,41 +116,4 @@ class Limits:
             f"{getattr(loss, 'name', type(loss).__name__)} has none there ({reason}); give "
             "step_size as a number or keep the data off the boundary."
         )
-
-
-def limits_releases(loss: Loss, *, ask: bool) -> tuple[Release, ...]:
-    """What `find_limits` sends."""
-    if not ask:
-        return ()
-    why = "largest total weight, edge degree and spread, smallest degree"
-    if loss.needs_box:
-        return (Release("limits", ("largest",), "rows", why + "; extremes of each column"),)
-    return (Release("limits", ("largest",), "sums", why),)
-
-
-def find_limits(block: Block, loss: Loss, centers: FloatArray, *, ask: bool) -> Peer[Limits]:
-    """The maxima, by max-consensus; without ``ask`` only what each user knows by itself."""
-    parties, links = block.parties, block.neighbourhood
-    low, high = _box(block, centers) if loss.needs_box else (np.empty((len(block), 0)),) * 2
-    columns = [parties.total_weights, links.edge_degrees, -links.degrees, _spread(block)]
-    values = np.column_stack([*columns, -low, high]).astype(np.float64)
-    if ask:
-        values = yield from max_consensus(block, "limits", values)
-    low, high = np.split(values[:, len(columns) :], 2, axis=1)
-    return Limits(values[:, 0], values[:, 1], -values[:, 2], values[:, 3], -low, high)
-
-
-def _spread(block: Block) -> FloatArray:
-    parties, n = block.parties, len(block)
-    sums = ClusterSums(parties.owner, np.zeros_like(parties.owner), parties.weights, (n, 1))
-    weight = np.maximum(sums.weights(), np.finfo(float).tiny)
-    deviation = parties.rows - (sums(parties.rows)[:, 0] / weight)[parties.owner]
-    squares = parties.weights * np.vecdot(deviation, deviation)
-    return np.sqrt(sum_by_user(parties.owner, squares, n) / weight[:, 0])
-
-
-def _box(block: Block, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    low, high = centers.min(axis=1), centers.max(axis=1)
-    np.minimum.at(low, block.parties.owner, block.parties.rows)
-    np.maximum.at(high, block.parties.owner, block.parties.rows)
-    return low, high
+    return bounds[place][:, None]

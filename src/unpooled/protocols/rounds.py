@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
 from unpooled.errors import InputError
 from unpooled.kernels.segments import sum_by_user
 from unpooled.losses import Loss
-from unpooled.protocols.mesh import Block
+from unpooled.protocols.limits import limits_releases
+from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.starts import Start
-from unpooled.protocols.stopping import Stopping
+from unpooled.protocols.stopping import UNREST
 from unpooled.types import Body, FloatArray, IntArray
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import Disclosure, Release
 
 
-def centers_release(start: Start) -> Release:
-    """What every round sends: a user's centres, and one number for stopping."""
-    fields = ("centers", Stopping.FIELD)
-    if start.begins_with_rows:
-        return Release("centers", fields, "rows", "a user's centres, which at first are its rows")
-    return Release("centers", fields, "model", "a user's centres")
+@dataclass(frozen=True)
+class CentersProtocol(MeshProtocol):
+    """Users start somewhere, then send their centres to their neighbours every round.
+
+    **What leaves.** ``start``: see :mod:`unpooled.protocols.starts`. ``limits``: a user's total
+    weight and the like, passed on as maxima. ``centers``: K d numbers per neighbour and exchange,
+    and one for stopping if tol > 0.
+
+    **What can be read from it.** Whoever hears a user and all of its neighbours (its only
+    neighbour, or the other corner of a triangle) can solve successive messages for the user's
+    cluster sums and counts, and where a single row changes cluster from one round to the next, for
+    that row. Centres that start as rows are sent as rows.
+    """
+
+    start: Start
+    _: KW_ONLY
+    max_rounds: int = 1000
+    tol: float = 1e-6
+
+    @property
+    @abstractmethod
+    def wanted(self) -> tuple[str, ...]:
+        """Which of :mod:`unpooled.protocols.limits` users have to ask each other for."""
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        fields = ("centers", UNREST) if self.tol > 0 else ("centers",)
+        why = "a user's centres, which follow from its cluster sums and counts"
+        discloses: tuple[Disclosure, ...] = ("sums", "counts")
+        if self.start.from_rows:
+            discloses, why = ("rows", *discloses), why + "; they may start as rows"
+        return (
+            *self.start.releases,
+            *limits_releases(self.wanted),
+            Release("centers", fields, discloses, why),
+        )
 
 
 def compare(
@@ -35,8 +69,7 @@ def compare(
     cluster, ``movement`` how far the centre that moved most has moved.
     """
     parties, (centers, labels) = block.parties, after
-    move = centers - before[0]
-    movement = np.sqrt(np.vecdot(move, move).max(axis=1))
+    movement = farthest(centers - before[0])
     if not np.isfinite(movement).all():
         lost = int(np.flatnonzero(~np.isfinite(movement))[0])
         raise InputError(
@@ -51,3 +84,8 @@ def compare(
         "changed": changed.astype(np.int64),
         "movement": movement,
     }
+
+
+def farthest(moves: FloatArray) -> FloatArray:
+    """The length of the longest of each user's K vectors."""
+    return np.asarray(np.sqrt(np.vecdot(moves, moves).max(axis=1)))

@@ -2,11 +2,13 @@
 
 The coordinator is a generator: it yields an :class:`~unpooled.wire.Ask`, is sent the answers as
 ``{party: body}`` in party order, and returns its result. It reads top to bottom, and a run that
-was cut short resumes by replaying the recorded answers.
+was cut short resumes by replaying the recorded answers. No two questions of a run have the same
+kind and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
 state)``. Its process may die between two messages, so what it remembers is in ``state``, named
-arrays like everything else, and its random numbers are fresh for every question.
+arrays like everything else, and its random numbers are made afresh for every question, from the
+seed, the party's number and the question's name.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ class StarProtocol(ABC):
     @abstractmethod
     def releases(self) -> tuple[Release, ...]:
         """Everything that may leave a party, with these parameters."""
+
+    @property
+    @abstractmethod
+    def asks(self) -> tuple[Release, ...]:
+        """Everything that the coordinator may send to the parties."""
 
     @abstractmethod
     def coordinator(self, rng: np.random.Generator) -> Coordinator:

@@ -44,9 +44,12 @@ class Start:
         return isinstance(self.init, str) and self.init == "dkm+c" and self.rounds > 0
 
     @property
-    def begins_with_rows(self) -> bool:
-        """Whether the first centres a user sends are rows of its own."""
-        return isinstance(self.init, str) and not self.exchanges
+    def from_rows(self) -> bool:
+        """Whether starting centres may be rows: drawn ones are, given ones of each user's may be.
+
+        After DKM+C many still are: a cluster of one point keeps it.
+        """
+        return isinstance(self.init, str) or np.ndim(self.init) == 3
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -54,7 +57,7 @@ class Start:
         if not self.exchanges:
             return ()
         why = "centres for the start; in the first exchange they are rows, drawn by k-means++"
-        return (Release("start", ("centers",), "rows", why),)
+        return (Release("start", ("centers",), ("rows",), why),)
 
     def centers(self, block: Block, loss: Loss) -> Peer[FloatArray]:
         """The starting centres of the block's users, (users, K, d), inside the loss's domain."""

@@ -1,74 +1,101 @@
-"""How users without a coordinator stop in the same round."""
+"""How users without a coordinator exchange centres until, in the same round, all of them stop."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from unpooled.protocols.mesh import Block, Heard
+from unpooled.protocols.mesh import Block, Heard, Peer
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
+from unpooled.wire.message import Post
+
+UNREST = "unrest"
 
 
 class Stopping:
-    """Stops all users in the same round once none of them has anything left to do.
+    """Exchanges centres, and stops all users in the same round once all are at rest.
 
-    Time is cut into windows. At the start of one every user notes its *unrest*: how far its
-    centres moved in the last round, relative to the largest spread of any user's rows, or infinity
-    if one of its rows changed cluster. During the window the users pass on the largest unrest
-    they know of, one number beside the centres they send anyway; after ``reach`` exchanges all of
-    them know the same largest value, so all of them come to the same decision in the same round.
-    A window cannot end before its news has travelled everywhere: there is no race to lose.
+    A user's *unrest* in a round is how far its centres still have to go, as its method estimates
+    it, relative to the largest spread of any user's rows; it is infinite if one of the user's rows
+    changed cluster. Users are at rest when the largest unrest of all is at most ``tol``.
 
-    A neighbour that falls silent or comes back during a window makes the window void. A message
-    lost in the last exchanges of a window may still leave some users to stop a window later.
+    Time is cut into windows of ``reach`` exchanges. A user starts a window with the largest unrest
+    of its own rounds in the window before, and during the window passes on the largest it has
+    heard of: one number beside the centres it sends anyway. At the end of the window all users
+    know the same largest value, so all decide alike, in the same round. The price is that users
+    run on for up to three windows after they have come to rest.
 
-    With ``tol=0`` nobody stops and nothing is sent.
+    A user that has stopped sends nothing more; its neighbours go on with its last words.
+
+    This holds while messages arrive. A neighbour that falls silent or comes back makes a window
+    void for those who notice; a loss in the last exchanges of a window, or a link lost for good
+    that makes ``reach`` too short, may leave some users to stop later than others.
+
+    With ``tol=0`` nobody stops and nothing is added to the messages.
     """
 
-    FIELD = "unrest"
-
     def __init__(self, block: Block, tol: float, spread: FloatArray) -> None:
-        self.running: BoolArray = np.ones(len(block), dtype=bool)
-        self.rounds: IntArray = np.zeros(len(block), dtype=np.int64)
+        n = len(block)
+        self.running: BoolArray = np.ones(n, dtype=bool)
+        self.rounds: IntArray = np.zeros(n, dtype=np.int64)
         self._tol = tol
         self._reach = block.reach
-        self._spread = spread
-        self._largest: FloatArray = np.full(len(block), np.inf)
+        self._scale = spread.reshape(n)
+        self._largest: FloatArray = np.full(n, np.inf)
+        self._own: FloatArray = np.zeros(n)
         self._exchanges = 0
-        self._awake: BoolArray = np.ones(len(block), dtype=bool)
+        self._awake: BoolArray = np.ones(n, dtype=bool)
         self._heard_before: IntArray = block.neighbourhood.degrees
+        self._words: Body = {}
 
-    def field(self) -> Body:
-        """What a user adds to its post."""
-        return {self.FIELD: self._largest} if self._tol > 0 and self._reach > 0 else {}
-
-    def hear(self, heard: Heard) -> None:
-        """Takes in the neighbours' unrest."""
+    def exchange(self, number: int, centers: FloatArray) -> Peer[Heard]:
+        """Sends the centres of users that still run, hears those of their neighbours."""
+        listening = self._tol > 0 and self._reach > 0
+        body = {"centers": centers, **({UNREST: self._largest} if listening else {})}
+        self._words = {
+            name: value if self.running.all() else self._only_running(value, self._words[name])
+            for name, value in body.items()
+        }
+        heard = yield Post("centers", number, self._words, senders=self.running)
         self._exchanges += 1
         self._awake = heard.awake
-        if self._tol == 0 or self._reach == 0:
-            return
-        void = (heard.degrees != self._heard_before) | ~heard.awake
-        self._largest = np.where(void, np.inf, heard.largest(self.FIELD))
-        self._heard_before = heard.degrees
+        if listening:
+            void = (heard.degrees != self._heard_before) | ~heard.awake
+            self._largest = np.where(void, np.inf, heard.largest(UNREST))
+            self._heard_before = heard.degrees
+        return heard
 
-    def step(self, heard: Heard, old: FloatArray, new: FloatArray) -> FloatArray:
+    def move(self, old: FloatArray, new: FloatArray) -> FloatArray:
         """``new`` for users that run and are awake, ``old`` for the others."""
-        return heard.step(old, np.where(self.running[:, None, None], new, old))
+        if self.running.all() and self._awake.all():
+            return new
+        return self._only_running(np.where(_column(self._awake, new), new, old), old)
 
-    def end_round(self, note: Body) -> bool:
-        """Ends the round that ``note`` tells of; True if no user runs on."""
+    def end_round(self, distance: FloatArray, changed: IntArray) -> bool:
+        """Ends a round; True if no user runs on.
+
+        ``distance`` is how far each user's centres still have to go, ``changed`` how many of its
+        rows changed cluster.
+        """
         self.rounds = self.rounds + (self.running & self._awake)
+        self._own = np.maximum(self._own, self._unrest(distance, changed))
         if self._exchanges >= self._reach:
             if self._tol > 0:
                 self.running = self.running & (self._largest > self._tol)
-            self._largest = self._unrest(note["movement"], note["changed"])
+            self._largest, self._own = self._own, np.zeros_like(self._own)
             self._exchanges = 0
         return not self.running.any()
 
-    def _unrest(self, movement: FloatArray, changed: IntArray) -> FloatArray:
-        unrest = np.full_like(movement, np.inf)
-        # Where rows have no spread there is no scale, and only standing still is rest.
-        np.divide(movement, self._spread, out=unrest, where=self._spread > 0)
-        unrest[movement == 0] = 0.0
+    def _unrest(self, distance: FloatArray, changed: IntArray) -> FloatArray:
+        # Where no user's rows have any spread, the farthest a user had to go is its scale.
+        self._scale = np.where(self._scale > 0, self._scale, distance)
+        unrest = np.zeros_like(distance)
+        np.divide(distance, self._scale, out=unrest, where=self._scale > 0)
         unrest[changed > 0] = np.inf
         return unrest
+
+    def _only_running(self, new: FloatArray, old: FloatArray) -> FloatArray:
+        return np.where(_column(self.running, new), new, old)
+
+
+def _column(mask: BoolArray, like: FloatArray) -> BoolArray:
+    return mask.reshape(-1, *[1] * (like.ndim - 1))

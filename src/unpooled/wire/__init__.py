@@ -1,9 +1,9 @@
 """What leaves a party: messages, their bytes, and the ledger that lets them out."""
 
 from unpooled.wire.codec import Limits, decode, encode, encoded_size
-from unpooled.wire.ledger import Ledger, Release
+from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Ask, Note, Post, Reply
-from unpooled.wire.policy import DEPLOYMENT, STUDY, Deployment, Policy, Study
+from unpooled.wire.policy import DEPLOYMENT, STUDY, Deployment, Policy, Release, Study
 from unpooled.wire.traffic import Traffic
 
 __all__ = [

@@ -14,8 +14,10 @@ Layout, all integers little-endian::
       shape   8 x ndim  unsigned
     buffers             the arrays' raw bytes in C order, in the order of the fields
 
-Decoding trusts nothing: every length is checked against the bounds and against what is really
-there before anything is allocated, and the arrays are read-only views of the received bytes.
+The header and every buffer are filled up with zeros to a multiple of 8 bytes, so that decoded
+arrays are aligned. Decoding trusts nothing: every length is checked against the bounds and against
+what is really there before anything is allocated, and the arrays are read-only views of the
+received bytes.
 """
 
 from __future__ import annotations
@@ -72,10 +74,14 @@ def encoded_size(message: Message) -> int:
 
 def body_size(kind: str, body: Mapping[str, Array]) -> int:
     """The encoded size of any message of this kind with these arrays."""
-    size = _HEAD.size + 1 + len(kind) + 1
-    for name, value in body.items():
-        size += 1 + len(name) + 2 + 8 * value.ndim + value.nbytes
-    return size
+    head = _HEAD.size + 1 + len(kind) + 1
+    head += sum(1 + len(name) + 2 + 8 * value.ndim for name, value in body.items())
+    return _filled(head) + sum(_filled(value.nbytes) for value in body.values())
+
+
+def _filled(length: int) -> int:
+    """The next multiple of 8."""
+    return length + -length % 8
 
 
 def decode(data: bytes | memoryview, limits: Limits = LIMITS) -> Message:
@@ -126,8 +132,12 @@ def _encode(
             raise OversizedMessage(f"Field {name!r} of {kind!r} has {value.ndim} axes.")
         shape = struct.pack(f"<BB{value.ndim}Q", code, value.ndim, *value.shape)
         head.append(_packed_name(name, limits) + shape)
-        buffers.append(value.tobytes())
-    return b"".join(head + buffers)
+        buffers.append(_padded(value.tobytes()))
+    return b"".join([_padded(b"".join(head)), *buffers])
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 8)
 
 
 def _packed_name(name: str, limits: Limits) -> bytes:
@@ -154,6 +164,10 @@ class _Reader:
         piece = self.data[self.at : self.at + count]
         self.at += count
         return piece
+
+    def skip_padding(self) -> None:
+        if any(self.take(-self.at % 8)):
+            raise MalformedMessage("The message is filled up with something else than zeros.")
 
     def byte(self) -> int:
         return self.take(1)[0]
@@ -186,6 +200,7 @@ def _decode(
     specs = [_field(reader, limits) for _ in range(n_fields)]
     if len({name for name, _, _ in specs}) != n_fields:
         raise MalformedMessage(f"{kind!r} has two fields of one name.")
+    reader.skip_padding()
     body = {name: _array(reader, name, dtype, shape) for name, dtype, shape in specs}
     if reader.at != len(reader.data):
         raise MalformedMessage(f"{len(reader.data) - reader.at} bytes follow the message.")
@@ -207,6 +222,7 @@ def _field(reader: _Reader, limits: Limits) -> tuple[str, np.dtype, tuple[int, .
 
 def _array(reader: _Reader, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
     raw = reader.take(math.prod(shape) * dtype.itemsize)
+    reader.skip_padding()
     if dtype == np.bool_ and raw.nbytes and np.frombuffer(raw, np.uint8).max() > 1:
         raise MalformedMessage(f"Field {name!r} has truth values that are neither 0 nor 1.")
     return np.frombuffer(raw, dtype).reshape(shape)

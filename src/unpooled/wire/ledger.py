@@ -1,6 +1,6 @@
 """A party's only exit.
 
-Nothing leaves but through :meth:`Ledger.send`: it must be of a declared kind with declared
+Nothing leaves but what :meth:`Ledger.send` hands back: it must be of a declared kind with declared
 fields, pass the policy, and is counted to the byte. One ledger serves a block of users, because a
 host counts for all users it carries; what is counted is what each user sends over each of its
 links, however the users are spread over hosts.
@@ -9,71 +9,67 @@ links, however the users are spread over hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from unpooled.errors import UndeclaredRelease
-from unpooled.types import Array, IntArray, PartyId
+from unpooled.types import Array, Body, IntArray, PartyId
 from unpooled.wire.codec import body_size
-from unpooled.wire.message import Post, Reply
-from unpooled.wire.policy import STUDY, Exit, Policy, Release
+from unpooled.wire.message import Ask, Post, Reply
+from unpooled.wire.policy import Exit, Policy, Release
 from unpooled.wire.traffic import Entry
 
-__all__ = ["Ledger", "Release"]
+Sent = TypeVar("Sent", Ask, Post, Reply)
 
 
 class Ledger:
     """Checks and counts what the users of one block release, and what reaches them."""
 
     def __init__(
-        self, names: tuple[PartyId, ...], releases: Iterable[Release], policy: Policy = STUDY
+        self, names: tuple[PartyId, ...], releases: Iterable[Release], policy: Policy
     ) -> None:
         self.names = names
         self.entries: list[Entry] = []
         self._releases = {release.kind: release for release in releases}
         self._policy = policy
-        self._rounds = 0
-        self._floats = 0
+        self._rounds: IntArray = np.zeros(len(names), dtype=np.int64)
+        self._floats: IntArray = np.zeros(len(names), dtype=np.int64)
 
-    def send(self, message: Post | Reply, copies: IntArray, exchange: int) -> None:
-        """Lets a message out, ``copies[i]`` times at user ``i``, or refuses it.
+    def send(self, message: Sent, copies: IntArray, exchange: int) -> Sent | None:
+        """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
         A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its
         own entry.
         """
-        shared = isinstance(message, Post)
         release = self._declared(message.kind, message.body)
-        size, floats = _size(message.kind, message.body, each_user=shared)
-        self._policy.check(
+        _, floats = _size(message.kind, message.body, each_user=isinstance(message, Post))
+        body = self._policy.review(
             Exit(
                 party=self.names[0] if len(self.names) == 1 else f"{self.names[0]} and others",
                 release=release,
                 round=message.round,
                 body=message.body,
-                floats=floats,
-                rounds_before=self._rounds,
-                floats_before=self._floats,
+                total_rounds=int((self._rounds + (copies > 0)).max()),
+                total_floats=int((self._floats + floats * copies).max()),
             )
         )
-        self._rounds += 1
-        self._floats += floats * int(copies.max(initial=0))
+        if body is None:
+            return None
+        self._declared(message.kind, body)
+        size, floats = _size(message.kind, body, each_user=isinstance(message, Post))
+        self._rounds += copies > 0
+        self._floats += floats * copies
         self._count(Entry(message.kind, message.round, exchange, "up", size, floats, copies))
+        return message if body is message.body else replace(message, body=body)
 
-    def receive(
-        self,
-        kind: str,
-        number: int,
-        body: Mapping[str, Array],
-        copies: IntArray,
-        exchange: int,
-        *,
-        each_user: bool,
-    ) -> None:
-        """Counts what reached the users: ``copies[i]`` such messages at user ``i``."""
-        size, floats = _size(kind, body, each_user=each_user)
-        self._count(Entry(kind, number, exchange, "down", size, floats, copies))
+    def receive(self, message: Ask | Post, copies: IntArray, exchange: int) -> None:
+        """Counts what reached the users: ``copies[i]`` messages like this one at user ``i``."""
+        size, floats = _size(message.kind, message.body, each_user=isinstance(message, Post))
+        self._count(Entry(message.kind, message.round, exchange, "down", size, floats, copies))
 
-    def _declared(self, kind: str, body: Mapping[str, Array]) -> Release:
+    def _declared(self, kind: str, body: Body) -> Release:
         release = self._releases.get(kind)
         if release is None:
             raise UndeclaredRelease(

@@ -1,8 +1,8 @@
 """A party's own say over what leaves it.
 
-The ledger asks the policy before every release; a policy answers by returning or by raising
-:class:`~unpooled.errors.PolicyRefusal`. It is asked about what the protocol declared, so it can
-answer before any number has left.
+The ledger asks the policy before every release. The policy answers with what may leave: the arrays
+as they are, other arrays in their place, or None to withhold the release; or it ends the party's
+part with :class:`~unpooled.errors.PolicyRefusal`. Nothing leaves that it did not hand back.
 """
 
 from __future__ import annotations
@@ -23,46 +23,50 @@ class Release:
 
     ``fields`` names everything that may be in it; ``discloses`` says what can be read from it:
     ``rows`` (some row itself, or values of single rows), ``sums`` over rows, ``counts`` of rows,
-    or ``model`` (parameters such as centres that no row can be read from directly).
+    or ``model`` (parameters from which none of these follows). ``why`` says it in words.
     """
 
     kind: str
     fields: tuple[str, ...]
-    discloses: Disclosure
+    discloses: tuple[Disclosure, ...]
     why: str
 
     def __post_init__(self) -> None:
-        if self.discloses not in DISCLOSURES:
-            raise ValueError(f"{self.kind!r} must disclose one of {DISCLOSURES}.")
+        if not self.discloses or not set(self.discloses) <= set(DISCLOSURES):
+            raise ValueError(f"{self.kind!r} must disclose some of {DISCLOSURES}.")
 
 
 @dataclass(frozen=True)
 class Exit:
-    """One release that wants out: who, what was declared, and what has left before."""
+    """One release that wants out: who, what was declared, and what it would bring the total to.
+
+    For a host that carries several users, the totals are those of the user that sends most.
+    """
 
     party: PartyId
     release: Release
     round: int
     body: Body
-    floats: int
-    """Numbers in this release."""
-    rounds_before: int
-    floats_before: int
+    total_rounds: int
+    """Exchanges in which the party has sent, this one included."""
+    total_floats: int
+    """Numbers it has sent, to all receivers, these included."""
 
 
 class Policy(Protocol):
-    """Anything with a ``check`` that refuses by raising."""
+    """Anything with a ``review``."""
 
-    def check(self, exit: Exit) -> None:
-        """Returns if the release may leave, raises PolicyRefusal if not."""
+    def review(self, exit: Exit) -> Body | None:
+        """What may leave, None to withhold it; PolicyRefusal ends the party's part."""
 
 
 @dataclass(frozen=True)
 class Study:
     """For experiments inside one process: everything declared may leave."""
 
-    def check(self, exit: Exit) -> None:
+    def review(self, exit: Exit) -> Body | None:
         """Lets every declared release pass."""
+        return exit.body
 
 
 @dataclass(frozen=True)
@@ -72,23 +76,24 @@ class Deployment:
     max_rounds: int = 10_000
     max_floats: int = 1_000_000_000
 
-    def check(self, exit: Exit) -> None:
+    def review(self, exit: Exit) -> Body | None:
         """Refuses rows, and whatever would go over a cap."""
-        if exit.release.discloses == "rows":
+        if "rows" in exit.release.discloses:
             raise PolicyRefusal(
                 f"Party {exit.party} does not send {exit.release.kind!r}, which discloses rows "
                 f"({exit.release.why}); choose a start or method that sends none."
             )
-        if exit.rounds_before >= self.max_rounds:
+        if exit.total_rounds > self.max_rounds:
             raise PolicyRefusal(
-                f"Party {exit.party} has reached its cap of {self.max_rounds} releases; lower "
-                "max_rounds or have its owner raise the cap."
+                f"Party {exit.party} has sent in {self.max_rounds} rounds, which is its cap; ask "
+                "for fewer or have its owner raise the cap."
             )
-        if exit.floats_before + exit.floats > self.max_floats:
+        if exit.total_floats > self.max_floats:
             raise PolicyRefusal(
-                f"Party {exit.party} would send {exit.floats_before + exit.floats} numbers, over "
-                f"its cap of {self.max_floats}; send less or have its owner raise the cap."
+                f"Party {exit.party} would have sent {exit.total_floats} numbers, over its cap of "
+                f"{self.max_floats}; send less or have its owner raise the cap."
             )
+        return exit.body
 
 
 STUDY = Study()
