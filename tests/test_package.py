@@ -48,7 +48,7 @@ def test_import_brings_no_extras() -> None:
 def test_the_readme_example_prints_what_it_shows() -> None:
     text = (ROOT / "README.md").read_text()
     code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(code, {})
