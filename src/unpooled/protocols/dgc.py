@@ -48,7 +48,7 @@ from unpooled.kernels.assignment import nearest
 from unpooled.kernels.segments import ClusterSums
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.limits import BOX, Limits, find_limits, smoothness
-from unpooled.protocols.mesh import Block, Peer
+from unpooled.protocols.mesh import Block, Heard, Peer
 from unpooled.protocols.rounds import CentersProtocol, compare
 from unpooled.protocols.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
@@ -81,8 +81,8 @@ class DGC(CentersProtocol):
         parties = block.parties
         x = yield from self.start.centers(block, self.loss)
         limits = yield from find_limits(block, x, self.wanted)
-        alpha = self._step_size(block, limits)
-        pace = self._pace(alpha, limits)
+        alpha = self.alpha(block, limits)
+        pace = self.pace(block, alpha, limits)
         stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
         labels: IntArray = np.full(len(parties.rows), -1)
 
@@ -98,7 +98,8 @@ class DGC(CentersProtocol):
                 heard = yield from stopping.exchange(t * self.inner_steps + b, x)
                 innovation = clusters(self.loss.gradient(x[parties.owner, labels], parties.rows))
                 gradient = heard.disagreement("centers") + innovation / self.rho
-                x = stopping.move(x, stay_inside(self.loss, x, x - alpha * gradient))
+                moved = x - self.steps(alpha, clusters, heard) * gradient
+                x = stopping.move(x, stay_inside(self.loss, x, moved))
 
             note = compare(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
             yield Note(t, note)
@@ -107,7 +108,7 @@ class DGC(CentersProtocol):
 
         return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
-    def _step_size(self, block: Block, limits: Limits) -> FloatArray:
+    def alpha(self, block: Block, limits: Limits) -> FloatArray:
         """alpha for each user; the same for all, since all have heard the same maxima."""
         if self.step_size is not None:
             return np.full((len(block), 1, 1), self.step_size)
@@ -117,7 +118,11 @@ class DGC(CentersProtocol):
         alpha = np.divide(1.0, bound, out=np.zeros_like(bound), where=bound > 0)
         return alpha[..., None]
 
-    def _pace(self, alpha: FloatArray, limits: Limits) -> FloatArray:
+    def steps(self, alpha: FloatArray, clusters: ClusterSums, heard: Heard) -> FloatArray:
+        """The step of each user and cluster: alpha for all of them."""
+        return alpha
+
+    def pace(self, block: Block, alpha: FloatArray, limits: Limits) -> FloatArray:
         """min(1, B alpha W/rho), 1 where nothing is weighed."""
         if "weight" not in limits:
             return np.ones(len(alpha))
