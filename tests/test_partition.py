@@ -156,7 +156,7 @@ Y = np.array([0, 0, 1, 1, 2, 2])
     ("call", "words"),
     [
         (lambda: partition.iid(0, n_parties=1), "n_samples=0"),
-        (lambda: partition.iid(5.0, n_parties=1), r"n_samples=5\.0 is not a whole number"),
+        (lambda: partition.iid(5.0, n_parties=1), r"n_samples=5\.0 must be a whole number"),
         (lambda: partition.iid(5, n_parties=0), "n_parties=0"),
         (lambda: partition.iid(5, n_parties=6), "n_parties=6 exceeds the number of rows, 5"),
         (lambda: partition.iid(5, n_parties=2, random_state="x"), "random_state='x'"),

@@ -6,12 +6,12 @@ empty. The same arguments and seed give the same ``groups``.
 
 from __future__ import annotations
 
-import operator
 from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from unpooled.checks import whole
 from unpooled.errors import InputError
 from unpooled.types import BoolArray, IntArray
 
@@ -25,7 +25,7 @@ _LARGEST_ALPHA = 1e100
 
 def iid(n_samples: int, *, n_parties: int, random_state: RandomState = None) -> IntArray:
     """Deals the rows out at random; party sizes differ by at most one."""
-    n = _whole(n_samples, "n_samples")
+    n = whole("n_samples", n_samples, 1)
     return balanced(np.zeros(n), n_parties=n_parties, random_state=random_state)
 
 
@@ -151,18 +151,8 @@ def _classes(y: Any) -> tuple[IntArray, IntArray]:
     return codes.astype(np.int64), sizes.astype(np.int64)
 
 
-def _whole(value: Any, name: str) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise InputError(f"{name}={value!r} is not a whole number: pass an int.") from error
-    if number < 1:
-        raise InputError(f"{name}={number} is too small: pass at least 1.")
-    return number
-
-
 def _check_parties(n_parties: Any, n_rows: int) -> int:
-    m = _whole(n_parties, "n_parties")
+    m = whole("n_parties", n_parties, 1)
     if m > n_rows:
         raise InputError(
             f"n_parties={m} exceeds the number of rows, {n_rows}: lower it so that every party "
@@ -182,7 +172,7 @@ def _check_alpha(alpha: Any) -> float:
 
 
 def _check_classes_per_party(classes_per_party: Any, m: int, n_classes: int) -> int:
-    wanted = _whole(classes_per_party, "classes_per_party")
+    wanted = whole("classes_per_party", classes_per_party, 1)
     if wanted > n_classes:
         raise InputError(
             f"classes_per_party={wanted} exceeds the number of classes in y, {n_classes}: lower it."

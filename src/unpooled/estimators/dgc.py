@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unpooled.estimators import options
+from unpooled.checks import number, number_or_auto, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols import dgc
@@ -89,9 +89,9 @@ class DGC(MeshEstimator):
         return dgc.DGC(
             start=start,
             loss=loss,
-            rho=options.number("rho", self.rho, above=0.0),
-            inner_steps=options.whole("inner_steps", self.inner_steps, 1),
-            step_size=options.number_or_auto("step_size", self.step_size),
-            max_rounds=options.whole("max_rounds", self.max_rounds, 1),
-            tol=options.number("tol", self.tol),
+            rho=number("rho", self.rho, above=0.0),
+            inner_steps=whole("inner_steps", self.inner_steps, 1),
+            step_size=number_or_auto("step_size", self.step_size),
+            max_rounds=whole("max_rounds", self.max_rounds, 1),
+            tol=number("tol", self.tol),
         )

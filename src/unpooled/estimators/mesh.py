@@ -15,6 +15,7 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from unpooled.checks import whole
 from unpooled.drivers.local import run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
@@ -60,7 +61,7 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         sample_weight : a weight for each row, in the same form as ``X``
         """
         table = read(X, groups, sample_weight, Expected(type(self).__name__))
-        n_clusters = options.whole("n_clusters", self.n_clusters, 1)
+        n_clusters = whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
         if isinstance(loss, DistanceLoss):
             loss.metric.check_width(table.parties.n_features)

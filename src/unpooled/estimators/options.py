@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from unpooled.checks import whole
 from unpooled.errors import DomainError, InputError
 from unpooled.losses import Loss
 from unpooled.protocols.starts import NAMES, Start
@@ -16,31 +15,6 @@ from unpooled.tables import Table
 from unpooled.types import FloatArray
 
 _LOG = logging.getLogger("unpooled")
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    """An integer that is at least ``least``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
-    return int(value)
-
-
-def number(name: str, value: Any, *, above: float | None = None, least: float = 0.0) -> float:
-    """A finite number greater than ``above``, or at least ``least``."""
-    fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if fits and (value > above if above is not None else value >= least):
-        return float(value)
-    bound = f"greater than {above:g}" if above is not None else f"of at least {least:g}"
-    raise InputError(f"{name}={value!r} must be a finite number {bound}.")
-
-
-def number_or_auto(name: str, value: Any) -> float | None:
-    """A positive number, or None for "auto"."""
-    if isinstance(value, str):
-        if value == "auto":
-            return None
-        raise InputError(f'{name}={value!r} is not known; give "auto" or a number.')
-    return number(name, value, above=0.0)
 
 
 def start(init: Any, init_rounds: Any, n_clusters: int, table: Table) -> Start:
