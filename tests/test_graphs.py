@@ -5,6 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -83,6 +84,15 @@ def test_a_block_sees_its_users_links(graph: nx.Graph, data: st.DataObject) -> N
     assert pairs == set(zip(own[alive.astype(bool)], other[alive.astype(bool)], strict=True))
 
 
+def test_a_labelled_matrix_is_read_by_its_labels() -> None:
+    hub = pd.DataFrame([[0, 1, 1], [1, 0, 0], [1, 0, 0]], index=list("cab"), columns=list("cab"))
+    assert topology(hub, ["a", "b", "c"]).degrees.tolist() == [1, 1, 2]
+    plain = pd.DataFrame(hub.to_numpy())
+    assert topology(plain, ["a", "b", "c"]).degrees.tolist() == [2, 1, 1]
+    with pytest.raises(GraphError, match="labelled 'c', 'a', 'b'; label it after the parties"):
+        topology(hub, ["x", "y", "z"])
+
+
 def test_disagreement_is_the_quadratic_form_of_the_laplacian() -> None:
     found = topology(nx.petersen_graph(), names(10))
     x = np.random.default_rng(0).normal(size=(10, 3, 2))
@@ -114,6 +124,8 @@ def test_one_party_has_no_edge_whatever_the_graph_says() -> None:
         (np.full((4, 4), np.nan), "NaN"),
         (object(), "graph is a object"),
         (nx.relabel_nodes(nx.path_graph(4), {0: "p0", 1: "p1", 2: "p2", 3: "x"}), "a node 'x'"),
+        (nx.Graph([("p0", 1), (1, "1"), ("1", 2)]), "a node 1 that is no party"),
+        (np.ones((4, 4)) * 1j, "graph is a ndarray"),
         (nx.Graph([(0, 1), (2, 3)]), "disconnected: parties 'p0', 'p1' have no path"),
         (np.diag(np.ones(2), k=2) + np.diag(np.ones(2), k=-2), "disconnected: parties"),
         (np.pad(1 - np.eye(3), ((0, 1), (0, 1))), "disconnected: party 'p3' has no path"),

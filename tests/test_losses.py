@@ -118,6 +118,11 @@ def test_itakura_saito_is_undefined_at_zero_and_kl_is_not() -> None:
         (lambda: losses.Mahalanobis([[1.0, 2.0], [0.0, 1.0]]), "symmetric"),
         (lambda: losses.Mahalanobis([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue is -1"),
         (lambda: losses.Mahalanobis([[np.nan]]), "finite"),
+        (lambda: losses.Mahalanobis(np.array([[2, 1], [0, 2]]) * 1e-9), "symmetric"),
+        (lambda: losses.Mahalanobis("x"), "matrix of numbers"),
+        (lambda: losses.Mahalanobis(np.zeros((0, 0))), "square"),
+        (lambda: losses.Huber("a"), "Huber needs a finite delta > 0, not 'a'"),
+        (lambda: losses.Fair(1e300), "Fair needs a finite c"),
         (lambda: losses.resolve("hubert"), "loss='hubert' is not known"),
         (lambda: losses.resolve("kmeans", "manhattan"), "metric='manhattan' is not known"),
         (

@@ -18,9 +18,14 @@ def whole(name: str, value: Any, least: int) -> int:
 
 def number(name: str, value: Any, *, above: float | None = None, least: float = 0.0) -> float:
     """A finite number greater than ``above``, or at least ``least``."""
-    fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if fits and (value > above if above is not None else value >= least):
-        return float(value)
+    try:
+        found = (
+            float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        )
+    except OverflowError:
+        found = math.inf
+    if math.isfinite(found) and (found > above if above is not None else found >= least):
+        return found
     bound = f"greater than {above:g}" if above is not None else f"of at least {least:g}"
     raise InputError(f"{name}={value!r} must be a finite number {bound}.")
 

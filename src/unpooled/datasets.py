@@ -59,6 +59,8 @@ def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
     if folder is None:
         named = os.environ.get(FOLDER_VARIABLE)
         return Path(named) if named else None
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"folder={folder!r} is not a path: pass a string or a Path.")
     place = Path(folder)
     if not place.is_dir():
         raise InputError(f"folder={str(place)!r} is not a folder: create it or pass another.")
@@ -80,6 +82,8 @@ def _read(path: Path) -> Bunch:
         # np.load would leave the file open if it is torn
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
+            if not all(isinstance(value, np.ndarray) for value in arrays.values()):
+                raise TypeError
     except (OSError, TypeError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
             f"{path} cannot be read as arrays: write it with numpy.savez, without objects."
@@ -111,6 +115,8 @@ def _from_zero(y: Array, what: str) -> IntArray:
         raise InputError(f"y of {what} contains NaN or infinity: give every row a class.")
     names, codes = np.unique(y, return_inverse=True)
     if names.dtype.kind in "biuf" and names.size and names[0] == 0 and np.all(names % 1 == 0):
+        if names[-1] > 2**53:
+            raise InputError(f"y of {what} has a class {names[-1]:g}: number classes from 0 on.")
         return y.astype(np.int64)
     return codes.astype(np.int64)
 

@@ -4,6 +4,7 @@
 
     UnpooledError
     ├── InputError (ValueError)        data or an option a person gave
+    │   ├── InputTypeError (TypeError) something that is no table of numbers
     │   └── DomainError                rows or centres outside a loss's domain
     ├── GraphError (ValueError)        a graph that cannot carry the protocol
     ├── DataUnavailable (LookupError)  a data set that is neither on disk nor reachable
@@ -26,6 +27,10 @@ class UnpooledError(Exception):
 
 class InputError(UnpooledError, ValueError):
     """Data or an option that was given by a person cannot be used."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Something that was given by a person is of no usable type."""
 
 
 class DomainError(InputError):

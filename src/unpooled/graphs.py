@@ -155,7 +155,7 @@ def topology(graph: Any, names: Sequence[PartyId]) -> Topology:
     elif isinstance(graph, nx.Graph):
         edges = _edges_of(graph, names)
     else:
-        edges = _edges_of_matrix(graph, m)
+        edges = _edges_of_matrix(graph, names)
     found = Topology(_ones(edges, m))
     _refuse_disconnected(found, names)
     return found
@@ -175,17 +175,24 @@ def _edges_of(graph: nx.Graph, names: Sequence[PartyId]) -> IntArray:
         numbers = {name: i for i, name in enumerate(names)}
         place = {node: numbers[str(node)] for node in nodes}
     else:
-        stranger = next(node for node in graph.nodes if str(node) not in set(names))
+        strangers = [node for node in graph.nodes if str(node) not in set(names)]
+        wrong = (
+            f"a node {strangers[0]!r} that is no party" if strangers else "two nodes of one name"
+        )
         raise GraphError(
-            f"The graph has a node {stranger!r} that is no party; name its nodes "
-            f"0..{len(names) - 1} in party order or after the parties ({_listed(names)})."
+            f"The graph has {wrong}; name its nodes 0..{len(names) - 1} in party order or after "
+            f"the parties ({_listed(names)})."
         )
     pairs = [(place[a], place[b]) for a, b in graph.edges()]
     return np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _edges_of_matrix(graph: Any, m: int) -> IntArray:
+def _edges_of_matrix(graph: Any, names: Sequence[PartyId]) -> IntArray:
+    m = len(names)
+    graph = _in_party_order(graph, names)
     try:
+        if np.iscomplexobj(graph):
+            raise TypeError
         matrix = (
             sp.coo_array(graph) if sp.issparse(graph) else sp.coo_array(np.asarray(graph, float))
         )
@@ -204,6 +211,22 @@ def _edges_of_matrix(graph: Any, m: int) -> IntArray:
         raise GraphError("The adjacency matrix is not symmetric, but links carry both ways.")
     linked = matrix.data != 0
     return np.column_stack([matrix.row[linked], matrix.col[linked]]).astype(np.int64)
+
+
+def _in_party_order(graph: Any, names: Sequence[PartyId]) -> Any:
+    """A labelled matrix (a pandas DataFrame) with its lines and columns in party order."""
+    labels = [getattr(graph, axis, None) for axis in ("index", "columns")]
+    if not hasattr(graph, "loc") or any(list(axis) == list(range(len(axis))) for axis in labels):  # type: ignore[arg-type]
+        return graph
+    for axis in labels:
+        if sorted(map(str, axis)) != sorted(names):  # type: ignore[arg-type]
+            raise GraphError(
+                f"The adjacency matrix is labelled {_listed(axis)}; label it after the parties "  # type: ignore[arg-type]
+                f"({_listed(names)}) or pass a plain array in party order."
+            )
+    named = graph.set_axis(list(map(str, labels[0])), axis=0)  # type: ignore[arg-type]
+    named = named.set_axis(list(map(str, labels[1])), axis=1)  # type: ignore[arg-type]
+    return named.loc[list(names), list(names)].to_numpy()
 
 
 def _ones(edges: IntArray, m: int) -> sp.csr_array:

@@ -32,7 +32,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import normalized_mutual_info_score
 
 from unpooled.errors import InputError
-from unpooled.tables import Expected, read
+from unpooled.tables import LARGEST, Expected, has_missing, read
 from unpooled.types import Array, FloatArray, IntArray
 
 _SAME_PLACE = 1e-13
@@ -63,7 +63,7 @@ def purity(y: Any, labels: Any) -> float:
 
 def nmi(y: Any, labels: Any) -> float:
     """Mutual information of the two labellings over the arithmetic mean of their entropies."""
-    y, labels = _two_labellings(y, labels)
+    y, labels = (np.searchsorted(_distinct(v), v) for v in _two_labellings(y, labels))
     return float(normalized_mutual_info_score(y, labels, average_method="arithmetic"))
 
 
@@ -250,8 +250,6 @@ def _parties(X: Any, labels: Any, groups: Any, sample_weight: Any) -> list[_Part
     """Every party's rows with the numbers of their clusters, without the rows of weight 0."""
     table = read(X, groups, sample_weight, Expected("a score"))
     own = table.per_row(labels, "labels")
-    if own.dtype.kind == "f" and not np.isfinite(own).all():
-        raise InputError("labels contain NaN or infinity: give every row a cluster.")
     there = table.parties.weights > 0
     names = _distinct(own[there])
     if len(names) < 2:
@@ -289,6 +287,8 @@ def _distinct(labels: Array) -> Array:
 
 
 def _vector(values: Any, n: int, what: str, dtype: Any = None) -> Array:
+    if has_missing(values):
+        raise InputError(f"{what} contains NaN or another missing value: give every row one.")
     vector = _array(values, what, dtype)
     if vector.shape != (n,):
         raise InputError(
@@ -305,8 +305,10 @@ def _finite(values: Any, what: str, ndim: int) -> FloatArray:
         raise InputError(
             f"{what} has the shape {array.shape}: pass {ndim} dimensions, none of them empty."
         )
-    if not np.isfinite(array).all():
-        raise InputError(f"{what} contains NaN or infinity: impute or drop those rows.")
+    if not (np.abs(array) <= LARGEST).all():
+        raise InputError(
+            f"{what} contains NaN, infinity or values beyond {LARGEST:g}: drop or rescale them."
+        )
     return array
 
 

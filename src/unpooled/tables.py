@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
-from unpooled.errors import InputError
+from unpooled.errors import InputError, InputTypeError
 from unpooled.types import Array, FloatArray, IntArray, Parties, PartyId
+
+LARGEST = 1e150
+"""Beyond this the square of a distance is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -109,17 +113,23 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
     if groups is None:
         parties = Parties.of([rows], names=["0"])
         return Table(parties, columns, None, np.arange(len(rows)), plain=True)
+    missing = has_missing(groups)
     groups = np.asarray(groups)
     if groups.shape != (len(rows),):
         raise InputError(
             f"groups has shape {groups.shape}, but it must name the party of each of the "
             f"{len(rows)} rows."
         )
-    if groups.dtype.kind in "fO" and any(value is None or value != value for value in groups):
+    if missing:
         raise InputError("groups has a missing value; every row must name its party.")
-    names, owner = np.unique(groups, return_inverse=True)
+    try:
+        names, owner = np.unique(groups, return_inverse=True)
+    except TypeError:
+        raise InputError("groups mixes names that cannot be sorted; use all of one kind.") from None
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
+    if len({str(name) for name in names}) != len(names):
+        raise InputError("Two groups have the same name once written out; name them apart.")
     table = Parties(tuple(map(str, names)), rows[order], offsets, np.ones(len(rows)))
     return Table(table, columns, None, order)
 
@@ -172,20 +182,27 @@ def _party_rows(
 
 def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
     """The table as numbers, which may still be NaN or infinite."""
+    if np.ma.is_masked(X):
+        raise InputError(f"{who} has masked values; fill in or drop such rows first.")
     try:
         if isinstance(X, np.ndarray | list | tuple) and np.ndim(X) != 2:
             raise InputError(
                 f"{who} has shape {np.shape(X)}, but a table of rows and columns is needed "
                 "(Reshape your data: reshape(-1, 1) makes one column of it)."
             )
+        if not sp.issparse(X) and np.asarray(X).dtype.kind in "mM":
+            raise TypeError("dates and times are no numbers")
         rows: FloatArray = check_array(
             X, dtype=np.float64, ensure_all_finite=False, estimator=expected.estimator
         )
     except InputError:
         raise
-    except ValueError as error:
+    except (OverflowError, TypeError, ValueError) as error:
+        if sp.issparse(X):
+            raise
         reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
-        raise InputError(f"{who} cannot be read as a table of numbers: {reason}.") from None
+        refusal = InputTypeError if isinstance(error, TypeError) else InputError
+        raise refusal(f"{who} cannot be read as a table of numbers: {reason}.") from None
     return rows
 
 
@@ -194,7 +211,7 @@ def _column_names(X: Any) -> tuple[str, ...] | None:
     if columns is None:
         return None
     names = tuple(columns)
-    return names if all(isinstance(name, str) for name in names) else None
+    return None if names == tuple(range(len(names))) else names
 
 
 def _by_name(X: Any, own: tuple[str, ...], wanted: tuple[str, ...], who: str) -> Any:
@@ -217,15 +234,19 @@ def _check_width(rows: FloatArray, expected: Expected) -> None:
 
 
 def _refuse_bad_numbers(table: Table) -> None:
-    finite = np.isfinite(table.parties.rows)
-    if finite.all():
+    rows = table.parties.rows
+    usable = np.abs(rows) <= LARGEST
+    if usable.all():
         return
-    row, column = np.argwhere(~finite)[0]
-    party = table.parties.names[table.parties.owner[row]]
-    what = "a NaN" if np.isnan(table.parties.rows[row, column]) else "an infinity (inf)"
+    row, column = np.argwhere(~usable)[0]
+    value = rows[row, column]
+    what, remedy = f"the value {value:g}", "rescale the data first"
+    if not np.isfinite(value):
+        what = "a NaN" if np.isnan(value) else "an infinity (inf)"
+        remedy = "fill in or drop such rows first"
     raise InputError(
-        f"Party {party} has {what} in column {table.column(int(column))}; fill in or drop such "
-        "rows first."
+        f"Party {table.parties.names[table.parties.owner[row]]} has {what} in column "
+        f"{table.column(int(column))}; {remedy}."
     )
 
 
@@ -234,22 +255,41 @@ def _weights(sample_weight: Any, table: Table) -> FloatArray:
     if sample_weight is None:
         return np.ones(len(parties.rows))
     weights: FloatArray = table.per_row(sample_weight, "sample_weight", np.float64)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
+    bad = ~((weights >= 0) & (weights <= LARGEST))
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         raise InputError(
             f"Party {parties.names[parties.owner[place]]} has the weight {weights[place]:g}; "
-            "sample_weight must be finite and not negative."
+            f"sample_weight must be between 0 and {LARGEST:g}."
         )
     if not weights.any():
         raise InputError("Every sample_weight is zero; at least one row must count.")
     return weights
 
 
-def _vector(values: Any, length: int, what: str, dtype: Any) -> Array:
+def has_missing(values: Any) -> bool:
+    """Whether anything in the list is None, NaN, NaT, NA or masked."""
+    if np.ma.is_masked(values):
+        return True
     try:
-        vector = np.asarray(values, dtype=dtype)
-    except (TypeError, ValueError):
+        if np.asarray(values).dtype.kind in "biu":
+            return False
+        return any(value is None or bool(value != value) for value in values)
+    except TypeError:  # pandas.NA has no truth value
+        return True
+    except ValueError:  # an array of arrays: the shape is refused elsewhere
+        return False
+
+
+def _vector(values: Any, length: int, what: str, dtype: Any) -> Array:
+    if dtype is None and has_missing(values):
+        raise InputError(f"{what} has a missing value; give one for every row.")
+    try:
+        vector = np.asarray(values)
+        if vector.dtype.kind == "c":
+            raise ValueError
+        vector = vector.astype(dtype or vector.dtype, copy=False)
+    except (OverflowError, TypeError, ValueError):
         raise InputError(f"{what} is not a plain list with one value per row.") from None
     if vector.shape != (length,):
         raise InputError(

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from unpooled.errors import InputError
+
 PartyId: TypeAlias = str
 Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -52,6 +54,8 @@ class Parties:
         names: Sequence[PartyId] | None = None,
     ) -> Parties:
         """Puts one table per party together; names default to "0", "1", ..., weights to 1."""
+        if names is not None and len(set(names)) != len(names):
+            raise InputError(f"Two parties have the same name among {sorted(names)}.")
         sizes = [len(table) for table in tables]
         rows = np.ascontiguousarray(np.concatenate(tables), dtype=np.float64)
         return cls(

@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from tests.conformance.toys import Mean
 from tests.protocols.test_dgc import blobs
 from unpooled.drivers.local import LinkLost, Options, UserDown, run_mesh, run_star
-from unpooled.errors import QuorumLost
+from unpooled.errors import InputError, QuorumLost
 from unpooled.graphs import topology
 from unpooled.protocols.admm import ADMMKMeans
 from unpooled.protocols.dgc import DGC
@@ -128,3 +128,30 @@ def test_pooled_is_what_admm_without_faults_ends_in() -> None:
     """The reference the faults above are measured against is the right one."""
     lloyd = KMeans(3, init=CORNERS, n_init=1, tol=0).fit(np.concatenate(ROWS)).cluster_centers_
     np.testing.assert_allclose(centers(PROTOCOLS["admm"])[0], lloyd, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (UserDown(99, 0), "not among 0..4"),
+        (UserDown(-1, 0), "not among 0..4"),
+        (LinkLost(0, 5, 0), "not among 0..4"),
+        (UserDown(1, 5, 5), "never in force"),
+    ],
+)
+def test_faults_that_cannot_be_are_refused(fault: LinkLost | UserDown, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        centers(PROTOCOLS["dgc"], fault)
+
+
+def test_a_star_has_no_links_to_lose() -> None:
+    with pytest.raises(InputError, match="use UserDown"):
+        run_star(Mean(), PARTIES, options=Options(faults=(LinkLost(0, 1, 0),)))
+
+
+def test_a_user_in_isolation_goes_on_where_it_was() -> None:
+    alone = topology(None, PARTIES.names)
+    options = Options(faults=(UserDown(1, 2, 40),))
+    expected = run_mesh(PROTOCOLS["dgc"], PARTIES, alone).result["centers"]
+    found = run_mesh(PROTOCOLS["dgc"], PARTIES, alone, options=options).result["centers"]
+    np.testing.assert_allclose(found, expected, atol=1e-6)

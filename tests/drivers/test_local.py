@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.toys import Largest, Mean
 from tests.protocols.test_dgc import blobs
 from unpooled.drivers.local import Options, run_mesh, run_star
-from unpooled.errors import PolicyRefusal, ProtocolError, UndeclaredRelease
+from unpooled.errors import InputError, PolicyRefusal, ProtocolError, UndeclaredRelease
 from unpooled.graphs import topology
 from unpooled.protocols.dgc import DGC
 from unpooled.protocols.starts import Start
@@ -173,3 +173,57 @@ def test_a_coordinator_may_ask_only_what_is_declared() -> None:
 
     with pytest.raises(UndeclaredRelease, match="coordinator wants to send field 'gossip'"):
         run_star(Nosy(), PARTIES)
+
+
+def test_users_of_one_host_must_share_its_policy() -> None:
+    policies = dict.fromkeys(PARTIES.names, STUDY) | {"3": DEPLOYMENT}
+    protocol = DGC(Start(3), max_rounds=5)
+    with pytest.raises(InputError, match="share a host but not a policy"):
+        run_mesh(protocol, PARTIES, RING, options=Options(policy=policies))
+    with pytest.raises(PolicyRefusal, match="Party 3 does not send 'start'"):
+        run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy=policies))
+    with pytest.raises(InputError, match="Party 1 has no policy"):
+        run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy={"0": STUDY}))
+
+
+@pytest.mark.parametrize("blocks", [1, 5])
+def test_when_everybody_withholds_everybody_is_alone(blocks: int) -> None:
+    class Mute:
+        def review(self, exit: Exit) -> Body | None:
+            return None
+
+    protocol = DGC(Start(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
+    run = run_mesh(protocol, PARTIES, RING, blocks=blocks, options=Options(policy=Mute()))
+    alone = run_mesh(protocol, PARTIES, topology(None, PARTIES.names))
+    assert np.array_equal(run.result["centers"], alone.result["centers"])
+    assert run.traffic.messages == 0
+
+
+def test_a_policy_may_not_change_the_form_of_a_message() -> None:
+    class Cutting:
+        def review(self, exit: Exit) -> Body | None:
+            return {name: value[:, :1] for name, value in exit.body.items()}
+
+    protocol = DGC(Start(3, CORNERS), max_rounds=5, tol=0.0, step_size=0.05)
+    with pytest.raises(ProtocolError, match="gave field 'centers' of 'centers' another form"):
+        run_mesh(protocol, PARTIES, RING, options=Options(policy=Cutting()))
+
+
+def test_a_question_is_asked_once() -> None:
+    class Again(Mean):
+        def coordinator(self, rng):  # type: ignore[no-untyped-def]
+            for _ in range(2):
+                yield Ask("sums", {"shift": np.zeros(2)}, 0)
+
+    with pytest.raises(ProtocolError, match="was asked before"):
+        run_star(Again(), PARTIES)
+
+
+def test_runs_that_make_no_sense_are_refused() -> None:
+    protocol = DGC(Start(3), max_rounds=5)
+    with pytest.raises(InputError, match="blocks=0"):
+        run_mesh(protocol, PARTIES, RING, blocks=0)
+    with pytest.raises(InputError, match="The topology has 3 users but there are 5 parties"):
+        run_mesh(protocol, PARTIES, topology("ring", list("abc")))
+    with pytest.raises(InputError, match="same name"):
+        Parties.of(ROWS[:2], names=["a", "a"])

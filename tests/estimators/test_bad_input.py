@@ -42,6 +42,18 @@ def frame(table: np.ndarray, columns: str = "xyz") -> pd.DataFrame:
     return pd.DataFrame(table, columns=list(columns))
 
 
+class Scalar(losses.Loss):
+    """Gives one number where a number per row is needed."""
+
+    def value(self, x, y):  # type: ignore[no-untyped-def]
+        return 0.0
+
+    gradient = value
+
+    def smoothness(self, low, high):  # type: ignore[no-untyped-def]
+        return 1.0
+
+
 DATA = {
     "NaN in a dict": (
         {**GOOD, "south": spoilt(B, np.nan)},
@@ -74,6 +86,33 @@ DATA = {
     "same names": ({"1": A, 1: B}, {}, "Two parties have the same name"),
     "groups too short": (A, {"groups": [0, 1]}, r"groups has shape \(2,\)"),
     "groups missing": (A, {"groups": [0, 1, None, 0, 1, 0]}, "groups has a missing value"),
+    "groups of text with NaN": (A, {"groups": ["a"] * 5 + [np.nan]}, "groups has a missing value"),
+    "groups with NA": (
+        A,
+        {"groups": pd.Series(["a"] * 5 + [None], dtype="string")},
+        "groups has a missing value",
+    ),
+    "groups with NaT": (
+        A,
+        {"groups": np.array(["2020"] * 5 + ["NaT"], dtype="M8[D]")},
+        "groups has a missing value",
+    ),
+    "groups of two kinds": (
+        A,
+        {"groups": np.array([1, 1, 1, "a", "a", "a"], dtype=object)},
+        "groups mixes names that cannot be sorted",
+    ),
+    "masked": (np.ma.array(A, mask=A > 1.5), {}, "X has masked values"),
+    "dates": (pd.DataFrame({"a": pd.date_range("2020", periods=3)}), {}, "X cannot be read as"),
+    "a huge whole number": ([[10**400, 1], [1, 2]], {}, "X cannot be read as a table of numbers"),
+    "huge values": ([A, 1e160 * B], {}, "Party 1 has the value 1[.0-9]*e.160 in column 0; rescale"),
+    "no extent": ([1e-170 * A, 1e-170 * B], {}, "extend over .* only"),
+    "integer labels that differ": (
+        [pd.DataFrame(A, columns=[4, 5, 6]), pd.DataFrame(B, columns=[4, 5, 7])],
+        {},
+        "Party 1 lacks the column 6",
+    ),
+    "complex weights": (A, {"sample_weight": 1j * np.ones(6)}, "sample_weight is not a plain list"),
     "groups twice": (GOOD, {"groups": [0, 1]}, "groups goes with one table"),
     "negative weight": (
         [A, B],
@@ -113,7 +152,7 @@ def test_bad_data(case: str) -> None:
         ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\); it must be \(2, 3\) for all"),
         ({"init": np.zeros((2, 2, 3))}, r"or \(3, 2, 3\), one slice per party"),
         ({"init": np.zeros((3, 3))}, r"init has shape \(3, 3\)"),
-        ({"init": np.full((2, 3), np.nan)}, "init has a NaN"),
+        ({"init": np.full((2, 3), np.nan)}, "init has a value that is NaN"),
         ({"init": [["a"]]}, "init is a list that is no array"),
         ({"init_rounds": -1}, "init_rounds=-1 must be a whole number of at least 0"),
         ({"inner_steps": 0}, "inner_steps=0 must be a whole number of at least 1"),
@@ -121,6 +160,14 @@ def test_bad_data(case: str) -> None:
         ({"step_size": 0.0}, "step_size=0.0 must be a finite number greater than 0"),
         ({"max_rounds": 0}, "max_rounds=0 must be"),
         ({"tol": -1e-3}, "tol=-0.001 must be a finite number of at least 0"),
+        ({"rho": 10**400}, "must be a finite number greater than 0"),
+        ({"random_state": -1}, "random_state=-1 cannot seed a generator"),
+        ({"random_state": "x"}, "random_state='x' cannot seed a generator"),
+        ({"metric": np.eye(3)}, "metric is a ndarray; give 'euclidean'"),
+        ({"init": 1j * np.ones((2, 3))}, "init is a ndarray that is no array of numbers"),
+        ({"init": np.full((2, 3), 1e200)}, "init has a value that is NaN or beyond"),
+        ({"loss": losses.Bregman.mahalanobis(np.eye(2))}, "cannot be evaluated on rows of 3"),
+        ({"loss": Scalar()}, r"Scalar gives values and gradients of shapes \(\) and \(\)"),
         ({"n_clusters": 16}, "n_clusters=16 is more than the 15 distinct rows of all parties"),
     ],
 )  # fmt: skip
@@ -164,6 +211,28 @@ def test_rows_outside_a_losses_domain() -> None:
         bad,
         loss=losses.Bregman.generalised_kl(),
     )
+
+
+def test_the_value_outside_the_domain_is_the_one_named() -> None:
+    bad = {**GOOD, "south": np.array([[0.0, -1.0, 1.0]])}
+    loss = losses.Bregman.generalised_kl()
+    refused(DomainError, "Party south has the value -1 in column 1", bad, loss=loss)
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_set_output_goes_with_one_table(output: str) -> None:
+    model = DGC(2, random_state=0).set_output(transform=output).fit(GOOD)
+    assert list(model.transform(A).columns) == ["dgc0", "dgc1"]
+    for data in (GOOD, [A, B], (A, B)):
+        with pytest.raises(InputError, match="goes with one table"):
+            model.transform(data)
+
+
+def test_a_numpy_generator_seeds() -> None:
+    first, second = (
+        DGC(2, random_state=np.random.default_rng(3)).fit(GOOD).peer_centers_ for _ in range(2)
+    )
+    assert np.array_equal(first, second)
 
 
 def test_sparse_data_is_refused() -> None:

@@ -276,5 +276,5 @@ def test_a_loss_of_ones_own() -> None:
 
 def test_a_step_size_that_is_too_large_is_named() -> None:
     rows, corners = blobs()
-    with pytest.raises(InputError, match="step size is too large"):
+    with pytest.raises(InputError, match="step size that was given is too large"):
         DGC(3, init=corners, step_size=1e3, max_rounds=1000).fit(rows)

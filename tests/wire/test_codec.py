@@ -124,6 +124,8 @@ def test_a_huge_announcement_allocates_nothing() -> None:
         (header((1,), kind=b"\xff") + bytes(8), MalformedMessage),
         (header((1,), kind=b"") + bytes(8), MalformedMessage),
         (header((1,) * 9) + bytes(8), OversizedMessage),
+        (header((0, 2**28, 2**28, 2**28)) + bytes(8), OversizedMessage),
+        (header((1,), kind=b"kk") + b"\x01" + bytes(6) + bytes(8), MalformedMessage),
         (header((1,)) + bytes(9), MalformedMessage),
         (header((1,)) + bytes(7), MalformedMessage),
         (header((1,), dtype=7) + b"\x02", MalformedMessage),
@@ -158,6 +160,10 @@ def test_two_fields_of_one_name_are_refused() -> None:
         Reply("k", {"x": np.zeros((1,) * 9)}),
         Reply("k", {f"f{i}": np.zeros(1) for i in range(65)}),
         Reply("k", {}, 2**63),
+        Reply("k", {}, 1.5),  # type: ignore[arg-type]
+        Ask("k", {}, 0, -1),
+        Ask("k", {}, 0, 2**40),
+        Ask("k", {}, 0, 1.5),  # type: ignore[arg-type]
         Reply("k", {"x": np.zeros(200)}),
     ],
 )
@@ -177,3 +183,9 @@ def test_messages_are_frozen() -> None:
         message.body["x"][0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         decode(encode(message)).body["x"][0] = 1.0
+
+
+def test_limits_wider_than_the_format_are_refused() -> None:
+    for wide in ({"max_fields": 256}, {"max_name": 256}, {"max_ndim": 33}):
+        with pytest.raises(WireError, match="wider than the format"):
+            Limits(**wide)

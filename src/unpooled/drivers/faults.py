@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpooled.errors import InputError
 from unpooled.types import BoolArray, IntArray
 
 
@@ -45,6 +46,12 @@ class Faults:
     def __init__(self, faults: Iterable[Fault], n_users: int) -> None:
         self._faults = tuple(faults)
         self._n_users = n_users
+        for fault in self._faults:
+            users = (fault.user,) if isinstance(fault, UserDown) else (fault.a, fault.b)
+            if not all(0 <= user < n_users for user in users):
+                raise InputError(f"{fault} names a user that is not among 0..{n_users - 1}.")
+            if fault.since < 0 or (fault.until is not None and fault.until <= fault.since):
+                raise InputError(f"{fault} is never in force; until must be after since.")
 
     def any_at(self, exchange: int) -> bool:
         """Whether anything is wrong in this exchange."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from unpooled.checks import whole
 from unpooled.drivers.faults import Faults
 from unpooled.drivers.options import Options, Run, serving
-from unpooled.errors import ProtocolError
+from unpooled.errors import InputError, ProtocolError
 from unpooled.graphs import Topology
 from unpooled.protocols.mesh import Block, Heard, MeshProtocol
 from unpooled.types import Body, BoolArray, IntArray, Parties
@@ -29,6 +30,11 @@ def run_mesh(
     observe: Callable[[Note], None] | None = None,
 ) -> Run:
     """Runs a peer-to-peer protocol, its users split evenly over ``blocks``."""
+    whole("blocks", blocks, 1)
+    if topology.n_users != len(parties):
+        raise InputError(
+            f"The topology has {topology.n_users} users but there are {len(parties)} parties."
+        )
     faults = Faults(options.faults, len(parties))
     users = np.array_split(np.arange(len(parties)), min(blocks, len(parties)))
     hosts = [_Host(protocol, parties, own, topology, seed, options) for own in users]
@@ -60,7 +66,7 @@ class _Host:
         own = parties.select(users)
         self.users = users
         self.block = Block(own, topology.neighbourhood(users), topology.reach, seed)
-        self.ledger = Ledger(own.names, protocol.releases, options.policy_of(own.names[0]))
+        self.ledger = Ledger(own.names, protocol.releases, options.policy_of(*own.names))
         self.post: Post | None = None
         """What the peer wants to say now; None once it has returned."""
         self.words: Post | None = None
@@ -127,7 +133,7 @@ def _exchange(hosts: list[_Host], faults: Faults, exchange: int) -> None:
     kind = next(host.post.kind for host in hosts if host.post is not None)
     known = [host.words is not None and host.words.kind == kind for host in hosts]
     heard_of = np.repeat(known, [len(host.block) for host in hosts])
-    spoken = _everyone([h for h, k in zip(hosts, known, strict=True) if k], len(awake))
+    spoken = _everyone(hosts, known, len(awake))
     smooth = bool(sends.all()) and not faults.any_at(exchange)
     for host in hosts:
         near = host.block.neighbourhood
@@ -145,15 +151,19 @@ def _exchange(hosts: list[_Host], faults: Faults, exchange: int) -> None:
             host.ledger.receive(host.words, arrived, exchange)
 
 
-def _everyone(speaking: list[_Host], n_users: int) -> Body:
-    """What every user says or said last, by its number; nothing needed within one block."""
-    if not speaking or len(speaking[0].users) == n_users:
+def _everyone(hosts: list[_Host], known: list[bool], n_users: int) -> Body:
+    """What every user says or said last, by its number; nothing is needed within one block."""
+    if len(hosts) == 1:
         return {}
-    spoken = {}
-    for name, sample in speaking[0].words.body.items():  # type: ignore[union-attr]
-        spoken[name] = np.zeros((n_users, *sample.shape[1:]), dtype=sample.dtype)
-        for host in speaking:
-            spoken[name][host.users] = host.words.body[name]  # type: ignore[union-attr]
+    sample = next(host.post for host in hosts if host.post is not None)
+    spoken = {
+        name: np.zeros((n_users, *value.shape[1:]), dtype=value.dtype)
+        for name, value in sample.body.items()
+    }
+    for host, speaks in zip(hosts, known, strict=True):
+        if speaks and host.words is not None:
+            for name, values in spoken.items():
+                values[host.users] = host.words.body[name]
     return spoken
 
 

@@ -8,9 +8,9 @@ from zlib import crc32
 
 import numpy as np
 
-from unpooled.drivers.faults import Faults
+from unpooled.drivers.faults import Faults, LinkLost
 from unpooled.drivers.options import Options, Run, serving
-from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost
+from unpooled.errors import InputError, PolicyRefusal, ProtocolError, QuorumLost
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, Parties, PartyData, PartyId
 from unpooled.wire.codec import decode, decode_state, encode, encode_state
@@ -37,6 +37,9 @@ def run_star(
     coordinator = protocol.coordinator(np.random.default_rng([seed, len(parties)]))
     replies: dict[PartyId, Body] | None = None
     exchange = 0
+    asked: set[tuple[str, int]] = set()
+    if any(isinstance(fault, LinkLost) for fault in options.faults):
+        raise InputError("A star has no links between parties to lose; use UserDown.")
     with serving(options) as serve:
         while True:
             try:
@@ -49,6 +52,12 @@ def run_star(
                 if observe is not None:
                     observe(said)
                 continue
+            if said.round < 0 or (said.kind, said.round) in asked:
+                raise ProtocolError(
+                    f"The question {said.kind!r} of round {said.round} was asked before, or its "
+                    "round is negative; kind and round must name one exchange."
+                )
+            asked.add((said.kind, said.round))
             center.send(said, _ONCE, exchange)
             if options.watch is not None:
                 options.watch("coordinator", said)

@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unpooled.drivers.faults import Fault
+from unpooled.errors import InputError
 from unpooled.types import Body, PartyId
 from unpooled.wire.message import Message
 from unpooled.wire.policy import STUDY, Policy
@@ -32,7 +33,7 @@ class Options:
     """How to run, none of which may change the result (but for the faults)."""
 
     policy: Policy | Mapping[PartyId, Policy] = STUDY
-    """One for all, or each party's own; a host that carries several users has that of the first."""
+    """One for all, or each party's own."""
     faults: tuple[Fault, ...] = ()
     threads: int = 1
     through_codec: bool = False
@@ -42,9 +43,20 @@ class Options:
     watch: Callable[[str, Message], None] | None = None
     """Told of every message that leaves, with its sender (the first user of a block)."""
 
-    def policy_of(self, party: PartyId) -> Policy:
-        """The party's own policy."""
-        return self.policy[party] if isinstance(self.policy, Mapping) else self.policy
+    def policy_of(self, *users: PartyId) -> Policy:
+        """The policy of the users that one host carries."""
+        if not isinstance(self.policy, Mapping):
+            return self.policy
+        missing = [name for name in users if name not in self.policy]
+        if missing:
+            raise InputError(f"Party {missing[0]} has no policy; name one for every party.")
+        own = [self.policy[name] for name in users]
+        if any(policy != own[0] for policy in own):
+            raise InputError(
+                f"Parties {users[0]} and others share a host but not a policy; give each a block "
+                "of its own (blocks=number of parties)."
+            )
+        return own[0]
 
 
 Serve: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]

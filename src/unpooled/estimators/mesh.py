@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.checks import whole
@@ -68,10 +68,12 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         start = options.start(self.init, self.init_rounds, n_clusters, table)
         protocol = self._protocol(start, loss)
         options.refuse_too_many_clusters(n_clusters, table)
+        options.refuse_no_extent(table)
+        options.refuse_broken_loss(loss, table)
         options.refuse_rows_outside(loss, table)
         network = topology(self.graph, table.parties.names)
         history = _History(network if self.penalised else None)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = options.seed(self.random_state)
         run = run_mesh(protocol, table.parties, network, seed=seed, observe=history.record)
 
         self.n_features_in_ = table.parties.n_features
@@ -122,6 +124,11 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         For a Bregman loss this is the square root of the divergence.
         """
         table, centers = self._read_new(X)
+        if not table.plain and _output_of(self) != "default":
+            raise InputError(
+                f"set_output(transform={_output_of(self)!r}) goes with one table; transform the "
+                "parties' tables one by one."
+            )
         nowhere = np.zeros(len(table.parties.rows), dtype=np.int64)
         divergence = all_pairs(table.parties.rows, nowhere, centers, self.loss_.dissimilarity)
         return table.restore(np.sqrt(np.maximum(divergence, 0.0)))
@@ -142,6 +149,12 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             )
         options.refuse_rows_outside(self.loss_, table)
         return table, self.cluster_centers_[None]
+
+
+def _output_of(model: MeshEstimator) -> str:
+    """What ``set_output`` asked ``transform`` to give."""
+    own = getattr(model, "_sklearn_output_config", {}).get("transform")
+    return str(own or get_config()["transform_output"])
 
 
 class _History:

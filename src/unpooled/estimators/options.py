@@ -6,12 +6,13 @@ import logging
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from unpooled.checks import whole
 from unpooled.errors import DomainError, InputError
 from unpooled.losses import Loss
 from unpooled.protocols.starts import NAMES, Start
-from unpooled.tables import Table
+from unpooled.tables import LARGEST, Table
 from unpooled.types import FloatArray
 
 _LOG = logging.getLogger("unpooled")
@@ -34,15 +35,19 @@ def start(init: Any, init_rounds: Any, n_clusters: int, table: Table) -> Start:
             f"init has shape {centers.shape}; it must be {shared} for all parties alike or "
             f"{(len(table.parties), *shared)}, one slice per party."
         )
-    if not np.isfinite(centers).all():
-        raise InputError("init has a NaN or infinite value; starting centres must be finite.")
+    if not (np.abs(centers) <= LARGEST).all():
+        raise InputError(
+            f"init has a value that is NaN or beyond {LARGEST:g}; starting centres must be finite."
+        )
     return Start(n_clusters, centers, rounds)
 
 
 def _centers(init: Any) -> FloatArray:
     try:
+        if np.iscomplexobj(init):
+            raise TypeError
         return np.array(init, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InputError(
             f"init is a {type(init).__name__} that is no array of numbers; give one of "
             f"{', '.join(map(repr, NAMES))} or an array of starting centres."
@@ -72,6 +77,48 @@ def refuse_too_many_clusters(n_clusters: int, table: Table) -> None:
         )
 
 
+def refuse_no_extent(table: Table) -> None:
+    """Squares of distances must not vanish."""
+    extent = np.ptp(table.parties.rows, axis=0).max()
+    if 0 < extent < 1 / LARGEST:
+        raise InputError(
+            f"The rows of all parties together extend over {extent:g} only, which is lost when "
+            "squared; rescale the data first."
+        )
+
+
+def seed(random_state: Any) -> int:
+    """A seed from any of the forms that scikit-learn's and NumPy's users give."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state={random_state!r} cannot seed a generator; give None, a whole number "
+            "from 0 to 2**32 - 1, a numpy Generator or a RandomState."
+        ) from None
+
+
+def refuse_broken_loss(loss: Loss, table: Table) -> None:
+    """Tries the loss on one row, so that what is wrong with it shows before anything is sent."""
+    row = table.parties.rows[:1]
+    try:
+        with np.errstate(all="ignore"):
+            shapes = np.shape(loss.dissimilarity(row, row)), np.shape(loss.gradient(row, row))
+    except Exception as error:
+        raise InputError(
+            f"{getattr(loss, 'name', type(loss).__name__)} cannot be evaluated on rows of "
+            f"{row.shape[1]} columns ({type(error).__name__}); give one made for them."
+        ) from error
+    if shapes != ((1,), row.shape):
+        raise InputError(
+            f"{getattr(loss, 'name', type(loss).__name__)} gives values and gradients of shapes "
+            f"{shapes[0]} and {shapes[1]} for a row of {row.shape[1]} columns; it must give (1,) "
+            f"and {row.shape}."
+        )
+
+
 def refuse_rows_outside(loss: Loss, table: Table) -> None:
     """Every row must be one the loss is defined for."""
     accepted = loss.accepts(table.parties.rows)
@@ -80,8 +127,9 @@ def refuse_rows_outside(loss: Loss, table: Table) -> None:
     row = int(np.flatnonzero(~accepted)[0])
     values = table.parties.rows[row]
     low, high = loss.domain
-    # Where no single value is outside the closed domain, it is one on the boundary.
-    column = int(np.argmax((values < low) | (values > high) | (values == low) | (values == high)))
+    outside = (values < low) | (values > high)
+    # Where no value is outside the closed domain, the loss does not take its boundary.
+    column = int(np.argmax(outside if outside.any() else (values == low) | (values == high)))
     raise DomainError(
         f"Party {table.parties.names[table.parties.owner[row]]} has the value "
         f"{values[column]:.6g} in column {table.column(column)}, where "

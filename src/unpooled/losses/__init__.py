@@ -68,5 +68,7 @@ def resolve(loss: Any, metric: Any = "euclidean") -> Loss:
     if not isinstance(metric, Metric):
         raise InputError(
             f"metric={metric!r} is not known; give 'euclidean' or losses.Mahalanobis(A)."
+            if isinstance(metric, str)
+            else f"metric is a {type(metric).__name__}; give 'euclidean' or losses.Mahalanobis(A)."
         )
     return loss.under(metric)

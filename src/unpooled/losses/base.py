@@ -42,10 +42,14 @@ class Mahalanobis(Metric):
     """Squared distance (x - y)' A (x - y) for a symmetric positive definite A."""
 
     def __init__(self, A: Any) -> None:
-        matrix = np.array(A, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        try:
+            matrix = np.array(A, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError("Mahalanobis needs a matrix of numbers.") from None
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
             raise InputError(f"Mahalanobis needs a square matrix, not one of shape {matrix.shape}.")
-        if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-10):
+        slack = 1e-10 * np.abs(matrix).max()
+        if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > slack:
             raise InputError("Mahalanobis needs a symmetric matrix of finite numbers.")
         spectrum = np.linalg.eigvalsh(matrix)
         if spectrum[0] <= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Self
 
 import numpy as np
@@ -119,5 +120,5 @@ class Fair(DistanceLoss):
 
 
 def _positive(loss: str, name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
+    if not isinstance(value, Real) or not 0 < value <= 1e100:
         raise InputError(f"{loss} needs a finite {name} > 0, not {value!r}.")

@@ -14,6 +14,7 @@ from unpooled.protocols.limits import limits_releases
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.protocols.stopping import UNREST
+from unpooled.tables import LARGEST
 from unpooled.types import Body, FloatArray, IntArray
 from unpooled.wire.policy import Disclosure, Release
 
@@ -70,11 +71,12 @@ def compare(
     """
     parties, (centers, labels) = block.parties, after
     movement = farthest(centers - before[0])
-    if not np.isfinite(movement).all():
-        lost = int(np.flatnonzero(~np.isfinite(movement))[0])
+    inside = (np.abs(centers) <= LARGEST).all(axis=(1, 2))
+    if not inside.all():
+        lost = int(np.argmin(inside))
         raise InputError(
-            f"The centres of party {parties.names[lost]} left all bounds; the step size is too "
-            'large for these data: lower it, or use step_size="auto".'
+            f"The centres of party {parties.names[lost]} left all bounds; a step size that was "
+            "given is too large for these data: lower it or leave it to be found."
         )
     terms = parties.weights * loss.value(centers[parties.owner, labels], parties.rows)
     changed = sum_by_user(parties.owner, (labels != before[1]).astype(float), len(block))

@@ -108,7 +108,7 @@ def _refuse_outside(block: Block, centers: FloatArray, loss: Loss) -> None:
         return
     user, k = np.argwhere(outside)[0]
     low, high = loss.domain
-    column = int(np.flatnonzero((centers[user, k] <= low) | (centers[user, k] >= high))[0])
+    column = int(np.argmin((centers[user, k] > low) & (centers[user, k] < high)))
     raise DomainError(
         f"Party {block.parties.names[user]} starts with a centre whose column {column} is "
         f"{centers[user, k, column]:.6g}, outside the loss's domain ({low:g}, {high:g}); shift the "

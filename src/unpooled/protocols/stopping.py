@@ -77,10 +77,11 @@ class Stopping:
         rows changed cluster.
         """
         self.rounds = self.rounds + (self.running & self._awake)
-        self._own = np.maximum(self._own, self._unrest(distance, changed))
+        unrest = np.where(self._awake, self._unrest(distance, changed), np.inf)
+        self._own = np.maximum(self._own, unrest)
         if self._exchanges >= self._reach:
             if self._tol > 0:
-                self.running = self.running & (self._largest > self._tol)
+                self.running = self.running & ((self._largest > self._tol) | ~self._awake)
             self._largest, self._own = self._own, np.zeros_like(self._own)
             self._exchanges = 0
         return not self.running.any()

@@ -27,6 +27,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -51,6 +52,11 @@ class Limits:
     max_fields: int = 64
     max_name: int = 64
     max_ndim: int = 8
+
+    def __post_init__(self) -> None:
+        # What the format has one byte for, and the axes that NumPy has.
+        if max(self.max_fields, self.max_name) > 255 or self.max_ndim > 32:
+            raise WireError(f"{self} are wider than the format: 255 fields, 255 letters, 32 axes.")
 
 
 LIMITS = Limits()
@@ -111,8 +117,10 @@ def _encode(
 ) -> bytes:
     if len(body) > limits.max_fields:
         raise OversizedMessage(f"{kind!r} has {len(body)} fields, over {limits.max_fields}.")
-    if not -(2**63) <= number < 2**63:
-        raise WireError(f"{kind!r} has round {number}, which is no 64-bit number.")
+    if not isinstance(number, Integral) or not -(2**63) <= number < 2**63:
+        raise WireError(f"{kind!r} has round {number!r}, which is no 64-bit number.")
+    if quorum is not None and not (isinstance(quorum, Integral) and 0 <= quorum < 2**31):
+        raise WireError(f"{kind!r} has quorum {quorum!r}, which is no number of parties.")
     size = body_size(kind, body)
     if size > limits.max_bytes:
         raise OversizedMessage(f"{kind!r} takes {size} bytes, over {limits.max_bytes}.")
@@ -215,7 +223,8 @@ def _field(reader: _Reader, limits: Limits) -> tuple[str, np.dtype, tuple[int, .
     if ndim > limits.max_ndim:
         raise OversizedMessage(f"Field {name!r} has {ndim} axes, over {limits.max_ndim}.")
     shape = struct.unpack(f"<{ndim}Q", reader.take(8 * ndim))
-    if any(length > limits.max_bytes for length in shape):
+    # Empty arrays count as if they were not, so that no axis can be absurd.
+    if math.prod(max(length, 1) for length in shape) * DTYPES[code].itemsize > limits.max_bytes:
         raise OversizedMessage(f"Field {name!r} announces the shape {shape}.")
     return name, DTYPES[code], shape
 

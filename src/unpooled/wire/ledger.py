@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from unpooled.errors import UndeclaredRelease
+from unpooled.errors import ProtocolError, UndeclaredRelease
 from unpooled.types import Array, Body, IntArray, PartyId
 from unpooled.wire.codec import body_size
 from unpooled.wire.message import Ask, Post, Reply
@@ -57,7 +57,7 @@ class Ledger:
         )
         if body is None:
             return None
-        self._declared(message.kind, body)
+        self._refuse_reshaped(message, body)
         size, floats = _size(message.kind, body, each_user=isinstance(message, Post))
         self._rounds += copies > 0
         self._floats += floats * copies
@@ -83,6 +83,20 @@ class Ledger:
                     f"declares only {', '.join(release.fields)}."
                 )
         return release
+
+    def _refuse_reshaped(self, message: Ask | Post | Reply, body: Body) -> None:
+        """A policy may change numbers, not the form in which they travel."""
+        for name in message.body.keys() | body.keys():
+            old, new = message.body.get(name), body.get(name)
+            if (
+                not isinstance(old, np.ndarray)
+                or not isinstance(new, np.ndarray)
+                or (old.shape, old.dtype) != (new.shape, new.dtype)
+            ):
+                raise ProtocolError(
+                    f"The policy of party {self.names[0]} gave field {name!r} of "
+                    f"{message.kind!r} another form; it may change numbers or withhold them all."
+                )
 
     def _count(self, entry: Entry) -> None:
         if entry.copies.any():
