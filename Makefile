@@ -36,7 +36,10 @@ fuzz: .venv/.test
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/wire/test_codec.py
 
 docs: .venv/.test
-	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled
+	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
+	  $(addprefix unpooled.,losses metrics partition datasets testing graphs wire drivers.local \
+	  protocols.dgc protocols.kar_swenson protocols.admm protocols.rounds protocols.starts \
+	  protocols.stopping protocols.mesh protocols.star)
 
 clean:
 	rm -rf .venv build dist
