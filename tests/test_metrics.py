@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn import metrics as pooled
 from sklearn.datasets import load_iris
 
+from tests.sentences import refuses
 from unpooled import metrics
-from unpooled.errors import InputError
 
 
 def plain_davies_bouldin(X, labels):
@@ -357,13 +357,3 @@ def test_bad_input(call, words):
 )
 def test_bad_input_to_scores(score, arguments, options, words):
     refuses(lambda: score(*arguments, **options), words)
-
-
-def refuses(call, words):
-    """One clear sentence."""
-    with pytest.raises(InputError, match=words) as caught:
-        call()
-    message = str(caught.value)
-    assert message.endswith(".")
-    assert ". " not in message
-    assert "\n" not in message

@@ -175,7 +175,8 @@ def _edges_of(graph: nx.Graph, names: Sequence[PartyId]) -> IntArray:
         numbers = {name: i for i, name in enumerate(names)}
         place = {node: numbers[str(node)] for node in nodes}
     else:
-        strangers = [node for node in graph.nodes if str(node) not in set(names)]
+        parties = set(names)
+        strangers = [node for node in graph.nodes if str(node) not in parties]
         wrong = (
             f"a node {strangers[0]!r} that is no party" if strangers else "two nodes of one name"
         )
@@ -215,18 +216,20 @@ def _edges_of_matrix(graph: Any, names: Sequence[PartyId]) -> IntArray:
 
 def _in_party_order(graph: Any, names: Sequence[PartyId]) -> Any:
     """A labelled matrix (a pandas DataFrame) with its lines and columns in party order."""
-    labels = [getattr(graph, axis, None) for axis in ("index", "columns")]
-    if not hasattr(graph, "loc") or any(list(axis) == list(range(len(axis))) for axis in labels):  # type: ignore[arg-type]
+    if not hasattr(graph, "index") or not hasattr(graph, "columns"):
         return graph
-    for axis in labels:
-        if sorted(map(str, axis)) != sorted(names):  # type: ignore[arg-type]
+    order = []
+    for labels in (list(graph.index), list(graph.columns)):
+        if labels == list(range(len(labels))):
+            return graph
+        if sorted(map(str, labels)) != sorted(names):
             raise GraphError(
-                f"The adjacency matrix is labelled {_listed(axis)}; label it after the parties "  # type: ignore[arg-type]
+                f"The adjacency matrix is labelled {_listed(labels)}; label it after the parties "
                 f"({_listed(names)}) or pass a plain array in party order."
             )
-    named = graph.set_axis(list(map(str, labels[0])), axis=0)  # type: ignore[arg-type]
-    named = named.set_axis(list(map(str, labels[1])), axis=1)  # type: ignore[arg-type]
-    return named.loc[list(names), list(names)].to_numpy()
+        place = {str(label): i for i, label in enumerate(labels)}
+        order.append([place[name] for name in names])
+    return np.asarray(graph)[np.ix_(*order)]
 
 
 def _ones(edges: IntArray, m: int) -> sp.csr_array:

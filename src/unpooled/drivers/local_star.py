@@ -31,6 +31,8 @@ def run_star(
     observe: Callable[[Note], None] | None = None,
 ) -> Run:
     """Runs a protocol with a coordinator."""
+    if any(isinstance(fault, LinkLost) for fault in options.faults):
+        raise InputError("A star has no links between parties to lose; use UserDown.")
     faults = Faults(options.faults, len(parties))
     sites = [_Site(protocol, parties[i], (seed, i), options) for i in range(len(parties))]
     center = Ledger(("coordinator",), protocol.asks, STUDY)
@@ -38,8 +40,6 @@ def run_star(
     replies: dict[PartyId, Body] | None = None
     exchange = 0
     asked: set[tuple[str, int]] = set()
-    if any(isinstance(fault, LinkLost) for fault in options.faults):
-        raise InputError("A star has no links between parties to lose; use UserDown.")
     with serving(options) as serve:
         while True:
             try:

@@ -21,7 +21,7 @@ from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
-from unpooled.losses import DistanceLoss, Loss
+from unpooled.losses import Loss
 from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
@@ -63,8 +63,7 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         table = read(X, groups, sample_weight, Expected(type(self).__name__))
         n_clusters = whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
-        if isinstance(loss, DistanceLoss):
-            loss.metric.check_width(table.parties.n_features)
+        loss.metric.check_width(table.parties.n_features)
         start = options.start(self.init, self.init_rounds, n_clusters, table)
         protocol = self._protocol(start, loss)
         options.refuse_too_many_clusters(n_clusters, table)
@@ -100,9 +99,7 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _set_labels(self, table: Table) -> None:
         parties, x = table.parties, self.peer_centers_
         labels = nearest(parties.rows, parties.owner, x, self.loss_.dissimilarity)
-        metric = self.loss_.metric if isinstance(self.loss_, DistanceLoss) else None
-        difference = x[parties.owner, labels] - parties.rows
-        squared = metric.squared(difference) if metric else np.vecdot(difference, difference)
+        squared = self.loss_.metric.squared(x[parties.owner, labels] - parties.rows)
         self.labels_ = table.restore(labels)
         self.inertia_ = float((parties.weights * squared).sum())
 

@@ -108,12 +108,12 @@ def refuse_broken_loss(loss: Loss, table: Table) -> None:
             shapes = np.shape(loss.dissimilarity(row, row)), np.shape(loss.gradient(row, row))
     except Exception as error:
         raise InputError(
-            f"{getattr(loss, 'name', type(loss).__name__)} cannot be evaluated on rows of "
+            f"{loss.name} cannot be evaluated on rows of "
             f"{row.shape[1]} columns ({type(error).__name__}); give one made for them."
         ) from error
     if shapes != ((1,), row.shape):
         raise InputError(
-            f"{getattr(loss, 'name', type(loss).__name__)} gives values and gradients of shapes "
+            f"{loss.name} gives values and gradients of shapes "
             f"{shapes[0]} and {shapes[1]} for a row of {row.shape[1]} columns; it must give (1,) "
             f"and {row.shape}."
         )
@@ -133,6 +133,6 @@ def refuse_rows_outside(loss: Loss, table: Table) -> None:
     raise DomainError(
         f"Party {table.parties.names[table.parties.owner[row]]} has the value "
         f"{values[column]:.6g} in column {table.column(column)}, where "
-        f"{getattr(loss, 'name', type(loss).__name__)} is not defined; its domain is "
+        f"{loss.name} is not defined; its domain is "
         f"({low:g}, {high:g}): shift the data or choose another loss."
     )

@@ -85,6 +85,14 @@ class Loss(ABC):
     needs_box: bool = False
     """Whether ``smoothness`` looks at the box that holds all rows."""
 
+    metric: Metric = Euclidean()
+    """How distances are measured; a loss with a geometry of its own leaves it alone."""
+
+    @property
+    def name(self) -> str:
+        """How to call the loss in a sentence."""
+        return type(self).__name__
+
     @abstractmethod
     def value(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """f(x, y) for every row."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from unpooled.errors import InputError
-from unpooled.losses.base import Euclidean, Loss, Metric
+from unpooled.losses.base import Loss, Metric
 from unpooled.types import FloatArray
 
 
@@ -24,7 +24,6 @@ class DistanceLoss(Loss):
     """
 
     beta: ClassVar[float]
-    metric: Metric = Euclidean()
 
     @abstractmethod
     def of_distance(self, t: FloatArray) -> FloatArray:

@@ -96,15 +96,12 @@ BOX = ("high", "minus low")
 
 def smoothness(loss: Loss, limits: Limits) -> FloatArray:
     """beta_f as each user knows it, (users, 1), or a refusal where there is no finite bound."""
-    if not loss.needs_box:
-        nowhere: FloatArray = np.empty(0)
-        boxes, place = np.empty((1, 0)), np.zeros(1, dtype=np.int64)
-        bounds = np.array([loss.smoothness(nowhere, nowhere)])
-    else:
-        # Connected users know the same box; users in isolation each have their own.
+    known = np.empty((1, 0))
+    if loss.needs_box:
         known = np.concatenate([-limits["minus low"], limits["high"]], axis=1)
-        boxes, place = np.unique(known, axis=0, return_inverse=True)
-        bounds = np.array([loss.smoothness(*np.split(box, 2)) for box in boxes])
+    # Connected users know the same box; users in isolation each have their own.
+    boxes, place = np.unique(known, axis=0, return_inverse=True)
+    bounds = np.array([loss.smoothness(*np.split(box, 2)) for box in boxes])
     if not np.isfinite(bounds).all():
         reason = "none is known"
         if loss.needs_box:
@@ -113,7 +110,7 @@ def smoothness(loss: Loss, limits: Limits) -> FloatArray:
             reason = f"column {column} of the data reaches down to {low[column]:.6g}"
         raise InputError(
             f'step_size="auto" needs a finite smoothness bound on the data\'s box, but '
-            f"{getattr(loss, 'name', type(loss).__name__)} has none there ({reason}); give "
+            f"{loss.name} has none there ({reason}); give "
             "step_size as a number or keep the data off the boundary."
         )
     return bounds[place][:, None]

@@ -105,22 +105,21 @@ class Heard:
         """Own and neighbours' values of a (users, K, d) field as rows, with users' offsets."""
         everyone = self.everyone(field)
         n, (_, n_clusters, width) = len(self.own[field]), everyone.shape
-        own_first = sp.csr_array(  # a user's own values stand before those of its neighbours
-            (
-                np.ones(n + len(self.links.indices)),
-                np.insert(self.links.indices, self.links.indptr[:-1], np.arange(n)),
-                self.links.indptr + np.arange(n + 1),
-            ),
-            shape=self.links.shape,
-        )
-        rows = everyone[own_first.indices].reshape(-1, width)
-        return rows, own_first.indptr.astype(np.int64) * n_clusters
+        # A user's own values stand before those of its neighbours.
+        who = np.insert(self.links.indices, self.links.indptr[:-1], np.arange(n))
+        offsets = (self.links.indptr + np.arange(n + 1)).astype(np.int64) * n_clusters
+        return everyone[who].reshape(-1, width), offsets
 
     def step(self, old: FloatArray, new: FloatArray) -> FloatArray:
         """``new`` for users that are awake, ``old`` for the others."""
-        if self.awake.all():
-            return new
-        return np.where(self.awake.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        return only(self.awake, new, old)
+
+
+def only(users: BoolArray, new: FloatArray, old: FloatArray) -> FloatArray:
+    """``new`` for the marked users, ``old`` for the others."""
+    if users.all():
+        return new
+    return np.where(users.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 Peer: TypeAlias = Generator[Post | Note, Heard, Result]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unpooled.protocols.mesh import Block, Heard, Peer
+from unpooled.protocols.mesh import Block, Heard, Peer, only
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
 from unpooled.wire.message import Post
 
@@ -51,8 +51,9 @@ class Stopping:
         """Sends the centres of users that still run, hears those of their neighbours."""
         listening = self._tol > 0 and self._reach > 0
         body = {"centers": centers, **({UNREST: self._largest} if listening else {})}
+        # Who has stopped repeats nothing newer than what was last heard of it.
         self._words = {
-            name: value if self.running.all() else self._only_running(value, self._words[name])
+            name: only(self.running, value, self._words.get(name, value))
             for name, value in body.items()
         }
         heard = yield Post("centers", number, self._words, senders=self.running)
@@ -66,9 +67,7 @@ class Stopping:
 
     def move(self, old: FloatArray, new: FloatArray) -> FloatArray:
         """``new`` for users that run and are awake, ``old`` for the others."""
-        if self.running.all() and self._awake.all():
-            return new
-        return self._only_running(np.where(_column(self._awake, new), new, old), old)
+        return only(self.running & self._awake, new, old)
 
     def end_round(self, distance: FloatArray, changed: IntArray) -> bool:
         """Ends a round; True if no user runs on.
@@ -93,10 +92,3 @@ class Stopping:
         np.divide(distance, self._scale, out=unrest, where=self._scale > 0)
         unrest[changed > 0] = np.inf
         return unrest
-
-    def _only_running(self, new: FloatArray, old: FloatArray) -> FloatArray:
-        return np.where(_column(self.running, new), new, old)
-
-
-def _column(mask: BoolArray, like: FloatArray) -> BoolArray:
-    return mask.reshape(-1, *[1] * (like.ndim - 1))

@@ -8,14 +8,14 @@ links, however the users are spread over hosts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
 from unpooled.errors import ProtocolError, UndeclaredRelease
-from unpooled.types import Array, Body, IntArray, PartyId
+from unpooled.types import Body, IntArray, PartyId
 from unpooled.wire.codec import body_size
 from unpooled.wire.message import Ask, Post, Reply
 from unpooled.wire.policy import Exit, Policy, Release
@@ -44,7 +44,7 @@ class Ledger:
         own entry.
         """
         release = self._declared(message.kind, message.body)
-        _, floats = _size(message.kind, message.body, each_user=isinstance(message, Post))
+        size, floats = _size(message)
         body = self._policy.review(
             Exit(
                 party=self.names[0] if len(self.names) == 1 else f"{self.names[0]} and others",
@@ -57,16 +57,17 @@ class Ledger:
         )
         if body is None:
             return None
-        self._refuse_reshaped(message, body)
-        size, floats = _size(message.kind, body, each_user=isinstance(message, Post))
+        if body is not message.body:
+            self._refuse_reshaped(message, body)
+            message = replace(message, body=body)
         self._rounds += copies > 0
         self._floats += floats * copies
         self._count(Entry(message.kind, message.round, exchange, "up", size, floats, copies))
-        return message if body is message.body else replace(message, body=body)
+        return message
 
     def receive(self, message: Ask | Post, copies: IntArray, exchange: int) -> None:
         """Counts what reached the users: ``copies[i]`` messages like this one at user ``i``."""
-        size, floats = _size(message.kind, message.body, each_user=isinstance(message, Post))
+        size, floats = _size(message)
         self._count(Entry(message.kind, message.round, exchange, "down", size, floats, copies))
 
     def _declared(self, kind: str, body: Body) -> Release:
@@ -103,8 +104,9 @@ class Ledger:
             self.entries.append(entry)
 
 
-def _size(kind: str, body: Mapping[str, Array], *, each_user: bool) -> tuple[int, int]:
-    """Bytes and numbers of one message; of one user's part if the arrays hold many users'."""
-    if each_user:
+def _size(message: Ask | Post | Reply) -> tuple[int, int]:
+    """Bytes and numbers of a message; of one user's part of a ``Post``, which holds many users'."""
+    body = message.body
+    if isinstance(message, Post):
         body = {name: value[:1] for name, value in body.items()}
-    return body_size(kind, body), int(np.sum([value.size for value in body.values()], dtype=int))
+    return body_size(message.kind, body), sum(value.size for value in body.values())
