@@ -3,8 +3,34 @@
 Rows stay where they are; only declared, counted, policed summaries travel.
 """
 
-from unpooled.estimators import DGC, ADMMKMeans, KarSwenson
+from unpooled.estimators import (
+    DGC,
+    KFED,
+    ADMMKMeans,
+    CoresetKMeans,
+    FeCA,
+    FederatedKMeans,
+    FuzzyCMeans,
+    KarSwenson,
+    MatchedAveraging,
+    OneShotKMeans,
+)
+from unpooled.persistence import load, save
 
-__all__ = ["DGC", "ADMMKMeans", "KarSwenson", "__version__"]
+__all__ = [
+    "DGC",
+    "KFED",
+    "ADMMKMeans",
+    "CoresetKMeans",
+    "FeCA",
+    "FederatedKMeans",
+    "FuzzyCMeans",
+    "KarSwenson",
+    "MatchedAveraging",
+    "OneShotKMeans",
+    "__version__",
+    "load",
+    "save",
+]
 
 __version__ = "0.1.0"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from unpooled.errors import InputError
 
@@ -37,3 +40,22 @@ def number_or_auto(name: str, value: Any) -> float | None:
             return None
         raise InputError(f'{name}={value!r} is not known; give "auto" or a number.')
     return number(name, value, above=0.0)
+
+
+def whole_or_none(name: str, value: Any, least: int) -> int | None:
+    """An integer that is at least ``least``, or None."""
+    return None if value is None else whole(name, value, least)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}={value!r} must be True or False.")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    """One of the words ``known``."""
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{name}={value!r} is not known; give {' or '.join(map(repr, known))}.")
+    return value

@@ -24,11 +24,15 @@ Body: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class PartyData:
-    """One party's own rows, as its steps see them."""
+    """One party's own rows, as its steps see them.
+
+    ``min_count`` is its policy's: steps hold back by themselves what would be refused at the exit.
+    """
 
     name: PartyId
     rows: FloatArray
     weights: FloatArray
+    min_count: int = 1
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,17 @@ import unpooled.protocols
 from tests.conformance import toys
 from unpooled import losses
 from unpooled.protocols.admm import ADMMKMeans
+from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dgc import DGC
+from unpooled.protocols.feca import FeCA
+from unpooled.protocols.federated import FederatedKMeans
+from unpooled.protocols.fuzzy import FuzzyCMeans
 from unpooled.protocols.kar_swenson import KarSwenson
+from unpooled.protocols.kfed import KFED
+from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.mesh import MeshProtocol
+from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.scaling import Moments
 from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.starts import Start
 from unpooled.testing import Check, conformance
@@ -39,6 +47,19 @@ TABLE = {
     "dgc, Itakura-Saito": DGC(Start(3), loss=losses.Bregman.itakura_saito(), max_rounds=10),
     "kar-swenson": KarSwenson(Start(3), max_rounds=20),
     "admm": ADMMKMeans(Start(3), max_rounds=20),
+    "feca": FeCA(3, 3),
+    "feca, literal, theoretical": FeCA(3, 4, radius="theoretical", merge=False, n_init=1),
+    "k-fed": KFED(3, 2),
+    "matched averaging": MatchedAveraging(3),
+    "fuzzy c-means": FuzzyCMeans(3),
+    "fuzzy c-means, average": FuzzyCMeans(3, merge="average", local_steps=1),
+    "one-shot": OneShotKMeans(3, 3),
+    "one-shot, refined": OneShotKMeans(3, 5, refine=True),
+    "federated k-means": FederatedKMeans(OneShotKMeans(3, 3)),
+    "federated k-means, given start": FederatedKMeans(np.array([[1.0, 2.0], [50.0, 60.0]])),
+    "moments": Moments(),
+    "coreset": CoresetKMeans(3, 20),
+    "coreset, k-median": CoresetKMeans(3, 20, "kmedian"),
 }
 
 

@@ -16,7 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import unpooled
-from unpooled import losses
+from unpooled import losses, preprocessing
+from unpooled.estimators.mesh import MeshEstimator
+from unpooled.estimators.star import StarEstimator
+from unpooled.metrics import center_distance
 from unpooled.testing import EXPECTED_FAILURES
 
 ESTIMATORS = [
@@ -24,17 +27,27 @@ ESTIMATORS = [
     for name in unpooled.__all__
     if isinstance(member := getattr(unpooled, name), type) and hasattr(member, "fit")
 ]
+MESH = [estimator for estimator in ESTIMATORS if issubclass(estimator, MeshEstimator)]
+STAR = [estimator for estimator in ESTIMATORS if issubclass(estimator, StarEstimator)]
 X, Y = load_iris(return_X_y=True)
 GROUPS = np.repeat(["c", "a", "b"], 50)[np.random.default_rng(0).permutation(150)]
 each = pytest.mark.parametrize("estimator", ESTIMATORS)
+each_mesh = pytest.mark.parametrize("estimator", MESH)
+each_star = pytest.mark.parametrize("estimator", STAR)
 
 
+@pytest.mark.filterwarnings("ignore:FeCA found:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [estimator() for estimator in ESTIMATORS],
+    [*(estimator() for estimator in ESTIMATORS), preprocessing.StandardScaler()],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def found_by(model: Any) -> np.ndarray:
+    """Every centre that a fit found."""
+    return getattr(model, "peer_centers_", model.cluster_centers_)
 
 
 def test_only_the_one_exception_is_declared() -> None:
@@ -53,8 +66,8 @@ def test_constructors_start_with_n_clusters_and_the_rest_is_keyword_only(estimat
         estimator(5, "ring")
 
 
-@each
-def test_fitted_attributes(estimator: Any) -> None:
+@each_mesh
+def test_fitted_attributes_of_a_mesh(estimator: Any) -> None:
     model = estimator(3, random_state=0).fit(X, groups=GROUPS)
     assert model.cluster_centers_.shape == (3, 4)
     assert model.peer_centers_.shape == (3, 3, 4)
@@ -76,6 +89,35 @@ def test_fitted_attributes(estimator: Any) -> None:
     assert np.array_equal(estimator(3, random_state=0).fit_predict(X, groups=GROUPS), model.labels_)
 
 
+@each_star
+def test_fitted_attributes_of_a_star(estimator: Any) -> None:
+    model = estimator(3, random_state=0).fit(X, groups=GROUPS)
+    assert model.cluster_centers_.shape == (3, 4)
+    assert model.labels_.shape == (150,)
+    assert model.n_features_in_ == 4
+    squared = ((model.cluster_centers_ - X[:, None]) ** 2).sum(axis=2)
+    assert np.array_equal(model.labels_, squared.argmin(axis=1))
+    assert model.inertia_ == pytest.approx(squared.min(axis=1).sum())
+    assert model.n_rounds_ >= 1
+    assert all(len(values) <= model.n_rounds_ for values in model.history_.values())
+    assert np.array_equal(model.predict(X), model.labels_)
+    np.testing.assert_allclose(model.transform(X), np.sqrt(squared))
+    assert np.array_equal(estimator(3, random_state=0).fit_predict(X, groups=GROUPS), model.labels_)
+    assert model.traffic_.floats_up > 0
+    assert model.remarks_ == {}
+
+
+@each_star
+def test_pooled_quality_is_near_on_easy_data(estimator: Any) -> None:
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
+    rows = np.concatenate([place + rng.normal(size=(90, 2)) for place in places])
+    groups = np.tile(np.arange(6), 60)
+    options = {"local_clusters": 4} if estimator is unpooled.KFED else {}
+    model = estimator(4, random_state=0, **options).fit(rows, groups=groups)
+    assert center_distance(model.cluster_centers_, places) < 1.0
+
+
 @each
 def test_every_container_gives_the_same_model_and_comes_back(estimator: Any) -> None:
     tables = {name: X[name == GROUPS] for name in "abc"}
@@ -86,7 +128,7 @@ def test_every_container_gives_the_same_model_and_comes_back(estimator: Any) -> 
     labels = {name: plain.labels_[name == GROUPS] for name in "abc"}
     for wrap in (dict, lambda d: list(d.values()), lambda d: tuple(d.values())):
         other = clone(model).fit(wrap(tables), sample_weight=wrap(parts))
-        assert np.array_equal(other.peer_centers_, plain.peer_centers_)
+        assert np.array_equal(found_by(other), found_by(plain))
         for result, expected in (
             (other.labels_, labels),
             (other.predict(wrap(tables)), {k: plain.predict(t) for k, t in tables.items()}),
@@ -104,14 +146,14 @@ def test_columns_are_matched_by_name(estimator: Any, frame: Any) -> None:
     table = frame(dict(zip(names, X.T, strict=True)))
     model = estimator(3, random_state=0).fit(table, groups=GROUPS)
     plain = estimator(3, random_state=0).fit(X, groups=GROUPS)
-    assert np.array_equal(model.peer_centers_, plain.peer_centers_)
+    assert np.array_equal(found_by(model), found_by(plain))
     assert model.feature_names_in_.tolist() == names
     shuffled = table[[names[i] for i in (2, 0, 3, 1)]]
     assert np.array_equal(model.predict(shuffled), plain.predict(X))
     parts = [table[:70], shuffled[70:]]
     both = estimator(3, random_state=0).fit(parts)
     assert np.array_equal(
-        both.peer_centers_, estimator(3, random_state=0).fit([X[:70], X[70:]]).peer_centers_
+        found_by(both), found_by(estimator(3, random_state=0).fit([X[:70], X[70:]]))
     )
     assert model.get_feature_names_out().tolist() == [
         f"{estimator.__name__.lower()}{k}" for k in range(3)
@@ -120,7 +162,7 @@ def test_columns_are_matched_by_name(estimator: Any, frame: Any) -> None:
 
 @each
 def test_clone_pickle_and_pipeline(estimator: Any) -> None:
-    model = estimator(3, random_state=0, max_rounds=50)
+    model = estimator(3, random_state=0)
     assert clone(model).get_params() == model.get_params()
     fitted = clone(model).fit(X, groups=GROUPS)
     again = pickle.loads(pickle.dumps(fitted))
@@ -130,7 +172,7 @@ def test_clone_pickle_and_pipeline(estimator: Any) -> None:
     step = estimator.__name__.lower()
     pipeline.fit(X, **{f"{step}__groups": GROUPS})
     assert pipeline.predict(X).shape == (150,)
-    assert pipeline[-1].peer_centers_.shape == (3, 3, 4)
+    assert found_by(pipeline[-1]).shape[-2:] == (3, 4)
 
 
 def test_losses_survive_clone_and_pickle() -> None:
@@ -147,14 +189,29 @@ def test_losses_survive_clone_and_pickle() -> None:
 
 @each
 def test_same_seed_same_model(estimator: Any) -> None:
+    noise = np.random.default_rng(0).normal(size=(150, 4))  # has many local optima
     first, second, other = (
-        estimator(3, random_state=seed).fit(X, groups=GROUPS).peer_centers_ for seed in (1, 1, 2)
+        found_by(estimator(3, random_state=seed).fit(noise, groups=GROUPS)) for seed in (1, 1, 2)
     )
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
 
 
-@each
+@each_star
+def test_a_refit_forgets_column_names(estimator: Any) -> None:
+    model = estimator(3, random_state=0).fit(pd.DataFrame(X, columns=list("abcd")), groups=GROUPS)
+    assert not hasattr(model.fit(X, groups=GROUPS), "feature_names_in_")
+
+
+@each_star
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_star_takes_parties_with_fewer_rows_than_clusters(estimator: Any) -> None:
+    model = estimator(5, random_state=0).fit([X[:1], X[1:60], X[60:62], X[62:]])
+    assert np.isfinite(model.cluster_centers_).all()
+    assert [len(labels) for labels in model.labels_] == [1, 59, 2, 88]
+
+
+@each_mesh
 def test_fitting_again_forgets_what_was_before(estimator: Any) -> None:
     model = estimator(3, random_state=0).fit(pd.DataFrame(X, columns=list("abcd")), groups=GROUPS)
     assert not hasattr(model.set_params(graph=None).fit(X, groups=GROUPS), "feature_names_in_")
@@ -163,7 +220,7 @@ def test_fitting_again_forgets_what_was_before(estimator: Any) -> None:
 
 def test_a_party_with_fewer_rows_than_clusters_is_legal() -> None:
     tables = [X[:1], X[1:60], X[60:62], X[62:]]
-    for estimator in ESTIMATORS:
+    for estimator in MESH:
         for init in ("random", "k-means++", "dkm+c"):
             model = estimator(5, init=init, random_state=0).fit(tables)
             assert np.isfinite(model.peer_centers_).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from zlib import crc32
 
@@ -10,12 +11,14 @@ import numpy as np
 
 from unpooled.drivers.faults import Faults, LinkLost
 from unpooled.drivers.options import Options, Run, serving
+from unpooled.drivers.relay import Link, Relay, Route
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError, QuorumLost
 from unpooled.protocols.star import StarProtocol
+from unpooled.trees import SpanningTree
 from unpooled.types import Body, Parties, PartyData, PartyId
 from unpooled.wire.codec import decode, decode_state, encode, encode_state
 from unpooled.wire.ledger import Ledger
-from unpooled.wire.message import Ask, Note, Reply, sealed
+from unpooled.wire.message import Ask, Note, Reply, Summary, sealed
 from unpooled.wire.policy import STUDY
 from unpooled.wire.traffic import Traffic
 
@@ -29,12 +32,19 @@ def run_star(
     seed: int = 0,
     options: Options = Options(),  # noqa: B008 (frozen)
     observe: Callable[[Note], None] | None = None,
+    tree: SpanningTree | None = None,
 ) -> Run:
-    """Runs a protocol with a coordinator."""
-    if any(isinstance(fault, LinkLost) for fault in options.faults):
+    """Runs a protocol with a coordinator, which with a ``tree`` is the party at its root.
+
+    Along a tree the result is the same and the traffic is not; see :mod:`unpooled.drivers.relay`.
+    """
+    if tree is None and any(isinstance(fault, LinkLost) for fault in options.faults):
         raise InputError("A star has no links between parties to lose; use UserDown.")
     faults = Faults(options.faults, len(parties))
-    sites = [_Site(protocol, parties[i], (seed, i), options) for i in range(len(parties))]
+    route = Route() if tree is None else Relay(tree, parties.names)
+    sites = [
+        _Site(protocol, parties[i], (seed, i), options, route.link(i)) for i in range(len(parties))
+    ]
     center = Ledger(("coordinator",), protocol.asks, STUDY)
     coordinator = protocol.coordinator(np.random.default_rng([seed, len(parties)]))
     replies: dict[PartyId, Body] | None = None
@@ -61,41 +71,56 @@ def run_star(
             center.send(said, _ONCE, exchange)
             if options.watch is not None:
                 options.watch("coordinator", said)
-            present = [sites[int(i)] for i in np.flatnonzero(faults.awake(exchange))]
+            reached = route.reached(faults, exchange)
+            present = [sites[int(i)] for i in np.flatnonzero(reached)]
             answers = serve(partial(_Site.answer, ask=said, exchange=exchange), present)
             replies = _answered(said, present, answers, len(sites))
+            route.carry(said, replies, reached, exchange)
             exchange += 1
-    entries = ((np.array([i]), e) for i, site in enumerate(sites) for e in site.ledger.entries)
-    return Run(result, Traffic.of(parties.names, entries))
+    own = ((np.array([i]), e) for i, site in enumerate(sites) for e in site.ledger.entries)
+    remarks = {site.data.name: tuple(site.ledger.remarks) for site in sites if site.ledger.remarks}
+    return Run(result, Traffic.of(parties.names, [*own, *route.entries]), remarks)
 
 
 class _Site:
     """One party: its data, its state between questions, its ledger."""
 
     def __init__(
-        self, protocol: StarProtocol, data: PartyData, seed: tuple[int, int], options: Options
+        self,
+        protocol: StarProtocol,
+        data: PartyData,
+        seed: tuple[int, int],
+        options: Options,
+        link: Link,
     ) -> None:
-        self.data = data
-        self.ledger = Ledger((data.name,), protocol.releases, options.policy_of(data.name))
+        policy = options.policy_of(data.name)
+        self.data = replace(data, min_count=getattr(policy, "min_count", 1))
+        self.ledger = Ledger((data.name,), protocol.releases, policy, data.weights)
         self._steps = protocol.steps
         self._state: Body = {}
         self._seed = seed
         self._options = options
+        self._link = link
 
     def answer(self, ask: Ask, exchange: int) -> Body | PolicyRefusal | None:
         """The party's answer as it arrives at the coordinator, its refusal, or nothing."""
         if ask.kind not in self._steps:
             raise ProtocolError(f"Parties have no step for the question {ask.kind!r}.")
         question = decode(encode(ask)) if self._options.through_codec else ask
-        self.ledger.receive(ask, _ONCE, exchange)
+        copies, exchange = self._link.copies, self._link.exchange(exchange)
+        self.ledger.receive(ask, copies, exchange)
         rng = np.random.default_rng([*self._seed, crc32(ask.kind.encode()), ask.round])
-        body, state = self._steps[ask.kind](self.data, self._state, question.body, rng)
+        said, state = self._steps[ask.kind](self.data, self._state, question.body, rng)
+        summary = said if isinstance(said, Summary) else Summary(said, None)
         try:
-            reply = self.ledger.send(Reply(ask.kind, body, ask.round), _ONCE, exchange)
+            reply = self.ledger.send(
+                Reply(ask.kind, summary.body, ask.round), copies, exchange, summary.behind
+            )
         except PolicyRefusal as refusal:
             return refusal
         if reply is None:
             return None
+        self.ledger.remark(ask.kind, ask.round, summary.remark)
         # Only now: a party remembers having said what really left.
         kept = decode_state(encode_state(state)) if self._options.through_codec else state
         self._state = sealed(kept)

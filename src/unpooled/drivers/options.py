@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,11 +11,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from unpooled.drivers.faults import Fault
 from unpooled.errors import InputError
 from unpooled.types import Body, PartyId
+from unpooled.wire.ledger import Remark
 from unpooled.wire.message import Message
 from unpooled.wire.policy import STUDY, Policy
 from unpooled.wire.traffic import Traffic
@@ -26,6 +29,8 @@ class Run:
 
     result: Body
     traffic: Traffic
+    remarks: Mapping[PartyId, tuple[Remark, ...]] = field(default_factory=dict)
+    """What parties held back, from their own ledgers."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,18 @@ Serve: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 def serving(options: Options) -> Iterator[Serve]:
     """A map over parties: in the options' order, on their threads, results in party order.
 
-    Libraries underneath get one thread each, since several would round sums differently.
+    Libraries underneath get one thread each, since several would round sums differently; and
+    scikit-learn does not warn of clusters that coincide, which protocols see for themselves.
     """
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         if options.threads == 1:
             yield partial(_in_order, map, options)
         else:
-            with ThreadPoolExecutor(options.threads) as pool:
+            # OpenMP's limit holds for the thread that sets it, so every thread sets its own.
+            with ThreadPoolExecutor(
+                options.threads, initializer=threadpool_limits, initargs=(1,)
+            ) as pool:
                 yield partial(_in_order, pool.map, options)
 
 

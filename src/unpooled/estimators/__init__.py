@@ -1,7 +1,25 @@
 """The scikit-learn front door: thin estimators over the protocols."""
 
 from unpooled.estimators.admm import ADMMKMeans
+from unpooled.estimators.coreset import CoresetKMeans
 from unpooled.estimators.dgc import DGC
+from unpooled.estimators.feca import FeCA
+from unpooled.estimators.federated import FederatedKMeans
+from unpooled.estimators.fuzzy import FuzzyCMeans
 from unpooled.estimators.kar_swenson import KarSwenson
+from unpooled.estimators.kfed import KFED
+from unpooled.estimators.matched import MatchedAveraging
+from unpooled.estimators.oneshot import OneShotKMeans
 
-__all__ = ["DGC", "ADMMKMeans", "KarSwenson"]
+__all__ = [
+    "DGC",
+    "KFED",
+    "ADMMKMeans",
+    "CoresetKMeans",
+    "FeCA",
+    "FederatedKMeans",
+    "FuzzyCMeans",
+    "KarSwenson",
+    "MatchedAveraging",
+    "OneShotKMeans",
+]

@@ -6,19 +6,12 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.utils.validation import check_is_fitted
 
 from unpooled.checks import whole
 from unpooled.drivers.local import run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
+from unpooled.estimators.base import CentersEstimator
 from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
 from unpooled.losses import Loss
@@ -26,14 +19,13 @@ from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.tables import Expected, Table, read
-from unpooled.types import FloatArray
+from unpooled.types import FloatArray, IntArray
 from unpooled.wire.message import Note
 
 
-class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class MeshEstimator(CentersEstimator):
     """Reads the data, runs the protocol between its parties, keeps what came of it."""
 
-    n_clusters: int
     graph: Any
     init: Any
     init_rounds: int
@@ -75,10 +67,7 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         seed = options.seed(self.random_state)
         run = run_mesh(protocol, table.parties, network, seed=seed, observe=history.record)
 
-        self.n_features_in_ = table.parties.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if table.columns is not None:
-            self.feature_names_in_ = np.asarray(table.columns, dtype=object)
+        self._remember(table)
         self.loss_ = loss
         self.peer_centers_ = np.array(run.result["centers"])
         self._set_centers(network)
@@ -107,51 +96,25 @@ class MeshEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _n_features_out(self) -> int:
         return int(self.peer_centers_.shape[1])
 
-    def predict(self, X: Any) -> Any:
-        """The nearest of ``cluster_centers_`` for each row, in the container of ``X``."""
-        table, centers = self._read_new(X)
-        nowhere = np.zeros(len(table.parties.rows), dtype=np.int64)
-        return table.restore(
-            nearest(table.parties.rows, nowhere, centers, self.loss_.dissimilarity)
-        )
+    def _labels(self, rows: FloatArray) -> IntArray:
+        nowhere = np.zeros(len(rows), dtype=np.int64)
+        return nearest(rows, nowhere, self.cluster_centers_[None], self.loss_.dissimilarity)
 
-    def transform(self, X: Any) -> Any:
-        """The distance of each row to each of ``cluster_centers_``, in the container of ``X``.
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        nowhere = np.zeros(len(rows), dtype=np.int64)
+        centers = self.cluster_centers_[None]
+        divergence = all_pairs(rows, nowhere, centers, self.loss_.dissimilarity)
+        return np.asarray(np.sqrt(np.maximum(divergence, 0.0)))
 
-        For a Bregman loss this is the square root of the divergence.
-        """
-        table, centers = self._read_new(X)
-        if not table.plain and _output_of(self) != "default":
-            raise InputError(
-                f"set_output(transform={_output_of(self)!r}) goes with one table; transform the "
-                "parties' tables one by one."
-            )
-        nowhere = np.zeros(len(table.parties.rows), dtype=np.int64)
-        divergence = all_pairs(table.parties.rows, nowhere, centers, self.loss_.dissimilarity)
-        return table.restore(np.sqrt(np.maximum(divergence, 0.0)))
-
-    def _read_new(self, X: Any) -> tuple[Table, FloatArray]:
-        check_is_fitted(self, "peer_centers_")
-        columns = getattr(self, "feature_names_in_", None)
-        expected = Expected(
-            type(self).__name__,
-            self.n_features_in_,
-            tuple(columns) if columns is not None else None,
-        )
-        table = read(X, None, None, expected)
+    def _read_new(self, X: Any) -> Table:
+        table = super()._read_new(X)
         if not hasattr(self, "cluster_centers_"):
             raise InputError(
                 "With graph=None every party has centres of its own (peer_centers_) and there "
                 "are none for all; fit with a graph to predict."
             )
         options.refuse_rows_outside(self.loss_, table)
-        return table, self.cluster_centers_[None]
-
-
-def _output_of(model: MeshEstimator) -> str:
-    """What ``set_output`` asked ``transform`` to give."""
-    own = getattr(model, "_sklearn_output_config", {}).get("transform")
-    return str(own or get_config()["transform_output"])
+        return table
 
 
 class _History:

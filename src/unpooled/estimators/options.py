@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from unpooled.errors import DomainError, InputError
 from unpooled.losses import Loss
 from unpooled.protocols.starts import NAMES, Start
 from unpooled.tables import LARGEST, Table
-from unpooled.types import FloatArray
+from unpooled.types import FloatArray, Parties, PartyId
+from unpooled.wire.policy import POLICIES, Policy
 
 _LOG = logging.getLogger("unpooled")
 
@@ -28,41 +30,73 @@ def start(init: Any, init_rounds: Any, n_clusters: int, table: Table) -> Start:
                 "array of starting centres."
             )
         return Start(n_clusters, init, rounds)
-    centers = _centers(init)
+    centers = _centers(init, NAMES)
     shared = (n_clusters, table.parties.n_features)
     if centers.shape not in (shared, (len(table.parties), *shared)):
         raise InputError(
             f"init has shape {centers.shape}; it must be {shared} for all parties alike or "
             f"{(len(table.parties), *shared)}, one slice per party."
         )
+    return Start(n_clusters, centers, rounds)
+
+
+def given_centers(init: Any, n_clusters: int, parties: Parties) -> FloatArray:
+    """Starting centres for all parties alike."""
+    centers = _centers(init, ("one-shot",))
+    if centers.shape != (n_clusters, parties.n_features):
+        raise InputError(
+            f"init has shape {centers.shape}; it must be {(n_clusters, parties.n_features)}."
+        )
+    return centers
+
+
+def _centers(init: Any, names: Sequence[str]) -> FloatArray:
+    try:
+        if np.iscomplexobj(init):
+            raise TypeError
+        centers: FloatArray = np.array(init, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        raise InputError(
+            f"init is a {type(init).__name__} that is no array of numbers; give "
+            f"{' or '.join(map(repr, names))} or an array of starting centres."
+        ) from None
     if not (np.abs(centers) <= LARGEST).all():
         raise InputError(
             f"init has a value that is NaN or beyond {LARGEST:g}; starting centres must be finite."
         )
-    return Start(n_clusters, centers, rounds)
+    return centers
 
 
-def _centers(init: Any) -> FloatArray:
-    try:
-        if np.iscomplexobj(init):
-            raise TypeError
-        return np.array(init, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
+def policy(given: Any, names: Sequence[PartyId]) -> Policy | Mapping[PartyId, Policy]:
+    """The policy of all parties, or each one's own."""
+    if isinstance(given, Mapping):
+        strangers = [name for name in given if str(name) not in names]
+        if strangers:
+            raise InputError(f"policy names {strangers[0]!r}, which is no party; leave it out.")
+        return {str(name): _policy(own) for name, own in given.items()}
+    return _policy(given)
+
+
+def _policy(given: Any) -> Policy:
+    if isinstance(given, str) and given in POLICIES:
+        return POLICIES[given]
+    if isinstance(given, str) or not hasattr(given, "review") or isinstance(given, type):
         raise InputError(
-            f"init is a {type(init).__name__} that is no array of numbers; give one of "
-            f"{', '.join(map(repr, NAMES))} or an array of starting centres."
-        ) from None
+            f"policy={given!r} is not known; give {' or '.join(map(repr, POLICIES))}, a policy of "
+            "unpooled.wire, or a dict with one for each party."
+        )
+    return given  # type: ignore[no-any-return]
 
 
-def refuse_too_many_clusters(n_clusters: int, table: Table) -> None:
+def refuse_too_many_clusters(n_clusters: int, table: Table) -> bool:
     """K centres need K distinct rows, wherever they are.
 
     scikit-learn's own checks fit plain tables with fewer, and its k-means warns and goes on; so
-    for a plain table this does too.
+    for a plain table this does too. Whether it did.
     """
     rows = table.parties.rows
     if len(np.unique(rows[: 4 * n_clusters], axis=0)) >= n_clusters:
-        return  # almost always settled by a few rows
+        return False  # almost always settled by a few rows
     distinct = len(np.unique(rows, axis=0))
     if table.plain and distinct < n_clusters <= len(rows):
         _LOG.warning(
@@ -70,11 +104,13 @@ def refuse_too_many_clusters(n_clusters: int, table: Table) -> None:
             n_clusters,
             distinct,
         )
-    elif distinct < n_clusters:
+        return True
+    if distinct < n_clusters:
         raise InputError(
             f"n_clusters={n_clusters} is more than the {distinct} distinct rows of all parties "
             f"together (n_samples={len(rows)}); ask for at most {distinct}."
         )
+    return False
 
 
 def refuse_no_extent(table: Table) -> None:

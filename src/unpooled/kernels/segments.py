@@ -37,6 +37,16 @@ class ClusterSums:
         return np.asarray(self._matrix @ ones).reshape(self.shape)
 
 
+def sums_by_label(
+    rows: FloatArray, weights: FloatArray, labels: IntArray, n_labels: int
+) -> tuple[FloatArray, FloatArray]:
+    """The sum of w x, (n_labels, d), and of w, over the rows of each label; -1 counts nowhere."""
+    counted = np.where(labels >= 0, weights, 0.0)
+    place = np.maximum(labels, 0)
+    members = sp.csc_array((counted, place, np.arange(len(rows) + 1)), shape=(n_labels, len(rows)))
+    return np.asarray(members @ rows), np.asarray(np.bincount(place, counted, n_labels), float)
+
+
 def sum_by_user(owner: IntArray, values: FloatArray, n_users: int) -> FloatArray:
     """The sum of ``values`` over the rows of each user."""
     return np.bincount(owner, weights=values, minlength=n_users).astype(np.float64)

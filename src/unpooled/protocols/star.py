@@ -6,9 +6,11 @@ was cut short resumes by replaying the recorded answers. No two questions of a r
 kind and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
-state)``. Its process may die between two messages, so what it remembers is in ``state``, named
-arrays like everything else, and its random numbers are made afresh for every question, from the
-seed, the party's number and the question's name.
+state)``. The reply is named arrays; if they disclose sums or counts, they come in a
+:class:`~unpooled.wire.Summary` with the rows behind them, since the ``deployment`` policy refuses
+sums of which nothing is known. A party's process may die between two messages, so what it
+remembers is in ``state``, named arrays like everything else, and its random numbers are made afresh
+for every question, from the seed, the party's number and the question's name.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from unpooled.types import Body, PartyData, PartyId
-from unpooled.wire.message import Ask, Note
+from unpooled.wire.message import Ask, Note, Summary
 from unpooled.wire.policy import Release
 
-Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], tuple[Body, Body]]
+Answer: TypeAlias = tuple[Body | Summary, Body]
+Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], Answer]
 Coordinator: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Body]
 
 

@@ -2,7 +2,7 @@
 
 from unpooled.wire.codec import Limits, decode, encode, encoded_size
 from unpooled.wire.ledger import Ledger
-from unpooled.wire.message import Ask, Note, Post, Reply
+from unpooled.wire.message import Ask, Note, Post, Reply, Summary
 from unpooled.wire.policy import DEPLOYMENT, STUDY, Deployment, Policy, Release, Study
 from unpooled.wire.traffic import Traffic
 
@@ -19,6 +19,7 @@ __all__ = [
     "Release",
     "Reply",
     "Study",
+    "Summary",
     "Traffic",
     "decode",
     "encode",

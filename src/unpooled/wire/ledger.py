@@ -9,14 +9,15 @@ links, however the users are spread over hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from unpooled.errors import ProtocolError, UndeclaredRelease
-from unpooled.types import Body, IntArray, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyId
 from unpooled.wire.codec import body_size
+from unpooled.wire.disclosure import Audit
 from unpooled.wire.message import Ask, Post, Reply
 from unpooled.wire.policy import Exit, Policy, Release
 from unpooled.wire.traffic import Entry
@@ -24,24 +25,49 @@ from unpooled.wire.traffic import Entry
 Sent = TypeVar("Sent", Ask, Post, Reply)
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What a party held back of a release, in words. It stays in the party's ledger."""
+
+    kind: str
+    round: int
+    text: str
+
+
 class Ledger:
-    """Checks and counts what the users of one block release, and what reaches them."""
+    """Checks and counts what the users of one block release, and what reaches them.
+
+    ``weights`` are those of a star party's rows: with them the ledger works out how few rows could
+    be told apart from everything that has left.
+    """
 
     def __init__(
-        self, names: tuple[PartyId, ...], releases: Iterable[Release], policy: Policy
+        self,
+        names: tuple[PartyId, ...],
+        releases: Iterable[Release],
+        policy: Policy,
+        weights: FloatArray | None = None,
     ) -> None:
         self.names = names
         self.entries: list[Entry] = []
+        self.remarks: list[Remark] = []
+        self._audit = Audit(weights) if weights is not None else None
         self._releases = {release.kind: release for release in releases}
         self._policy = policy
         self._rounds: IntArray = np.zeros(len(names), dtype=np.int64)
         self._floats: IntArray = np.zeros(len(names), dtype=np.int64)
 
-    def send(self, message: Sent, copies: IntArray, exchange: int) -> Sent | None:
+    def send(
+        self,
+        message: Sent,
+        copies: IntArray,
+        exchange: int,
+        behind: Array | None = None,
+    ) -> Sent | None:
         """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
         A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its
-        own entry.
+        own entry. ``behind`` says which rows are behind a star party's message.
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)
@@ -53,10 +79,13 @@ class Ledger:
                 body=message.body,
                 total_rounds=int((self._rounds + (copies > 0)).max()),
                 total_floats=int((self._floats + floats * copies).max()),
+                fewest=self._fewest(release, behind),
             )
         )
         if body is None:
             return None
+        if self._audit is not None and behind is not None:
+            self._audit.record(behind)
         if body is not message.body:
             self._refuse_reshaped(message, body)
             message = replace(message, body=body)
@@ -69,6 +98,17 @@ class Ledger:
         """Counts what reached the users: ``copies[i]`` messages like this one at user ``i``."""
         size, floats = _size(message)
         self._count(Entry(message.kind, message.round, exchange, "down", size, floats, copies))
+
+    def remark(self, kind: str, round: int, text: str) -> None:
+        """Notes what the party held back."""
+        if text:
+            self.remarks.append(Remark(kind, round, text))
+
+    def _fewest(self, release: Release, behind: Array | None) -> float | None:
+        """The fewest rows told apart; 0 where a star's protocol should say but does not."""
+        if self._audit is None or set(release.discloses) == {"model"}:
+            return None
+        return 0.0 if behind is None else self._audit.fewest(behind)
 
     def _declared(self, kind: str, body: Body) -> Release:
         release = self._releases.get(kind)

@@ -1,8 +1,9 @@
 """The messages. They are frozen, and carry nothing but named arrays.
 
 Three of them travel: a coordinator's :class:`Ask`, a party's :class:`Reply`, a peer's
-:class:`Post`. The fourth, :class:`Note`, is what an algorithm says to the people who run it: it
-stays where it is made, feeds progress displays and histories, and is not traffic.
+:class:`Post`. :class:`Summary` is how a party's step hands its answer to the ledger, together with
+which rows are behind it; of that, only the arrays travel. :class:`Note` is what an algorithm says
+to the people who run it: it stays where it is made and feeds progress displays and histories.
 """
 
 from __future__ import annotations
@@ -53,6 +54,18 @@ class Reply:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", sealed(self.body))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A party's answer before it leaves, with what the party's own ledger must know about it."""
+
+    body: Body
+    behind: Array | None
+    """Which group each row is summed up in (-1: none), or by how much (rows x groups); see
+    :mod:`unpooled.wire.disclosure`. It never travels."""
+    remark: str = ""
+    """What the party held back and why, for its ledger. It never travels."""
 
 
 @dataclass(frozen=True)

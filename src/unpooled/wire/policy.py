@@ -3,15 +3,21 @@
 The ledger asks the policy before every release. The policy answers with what may leave: the arrays
 as they are, other arrays in their place, or None to withhold the release; or it ends the party's
 part with :class:`~unpooled.errors.PolicyRefusal`. Nothing leaves that it did not hand back.
+
+Two policies ship. ``study`` is for experiments inside one process, ``deployment`` for real sites.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
+
 from unpooled.errors import PolicyRefusal
 from unpooled.types import Body, PartyId
+from unpooled.wire.disclosure import enough
 
 Disclosure = Literal["rows", "sums", "counts", "model"]
 DISCLOSURES: tuple[Disclosure, ...] = ("rows", "sums", "counts", "model")
@@ -51,10 +57,17 @@ class Exit:
     """Exchanges in which the party has sent, this one included."""
     total_floats: int
     """Numbers it has sent, to all receivers, these included."""
+    fewest: float | None = None
+    """The fewest rows that everything the party has sent, this included, would tell apart (see
+    :mod:`unpooled.wire.disclosure`); 0 if the protocol does not say, None in a mesh, where
+    neighbours can solve for sums whatever is done here."""
 
 
 class Policy(Protocol):
-    """Anything with a ``review``."""
+    """Anything with a ``review``.
+
+    If it has a ``min_count`` too, the party's steps know of it and hold back what it would refuse.
+    """
 
     def review(self, exit: Exit) -> Body | None:
         """What may leave, None to withhold it; PolicyRefusal ends the party's part."""
@@ -62,7 +75,12 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Study:
-    """For experiments inside one process: everything declared may leave."""
+    """For experiments inside one process: everything declared may leave.
+
+    That includes sums over a single row, and successive sums whose difference is a single row.
+    """
+
+    min_count: int = 1
 
     def review(self, exit: Exit) -> Body | None:
         """Lets every declared release pass."""
@@ -71,17 +89,29 @@ class Study:
 
 @dataclass(frozen=True)
 class Deployment:
-    """For real sites: no rows, and caps on how often and how much."""
+    """For real sites: no rows, no sums over few, and caps on how often and how much.
 
+    Where everything the party has sent in a run, taken together in whatever sums and differences,
+    would say something about fewer than ``min_count`` rows, the release is refused. Protocols with
+    a coordinator know the minimum and hold back by themselves what would be refused.
+    """
+
+    min_count: int = 10
     max_rounds: int = 10_000
     max_floats: int = 1_000_000_000
 
     def review(self, exit: Exit) -> Body | None:
-        """Refuses rows, and whatever would go over a cap."""
+        """Refuses rows, sums over few, and whatever would go over a cap."""
         if "rows" in exit.release.discloses:
             raise PolicyRefusal(
                 f"Party {exit.party} does not send {exit.release.kind!r}, which discloses rows "
                 f"({exit.release.why}); choose a start or method that sends none."
+            )
+        if exit.fewest is not None and not enough(np.array([exit.fewest]), self.min_count)[0]:
+            raise PolicyRefusal(
+                f"Party {exit.party} does not send {exit.release.kind!r} of round {exit.round}, "
+                f"which would tell {exit.fewest:.3g} rows apart, below its minimum of "
+                f"{self.min_count}; use a method that keeps to it, or have its owner lower it."
             )
         if exit.total_rounds > self.max_rounds:
             raise PolicyRefusal(
@@ -98,3 +128,4 @@ class Deployment:
 
 STUDY = Study()
 DEPLOYMENT = Deployment()
+POLICIES: Mapping[str, Policy] = {"study": STUDY, "deployment": DEPLOYMENT}

@@ -1,0 +1,87 @@
+"""What all estimators share: they remember the table they saw, and label new rows like it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.errors import InputError
+from unpooled.tables import Expected, Table, read
+from unpooled.types import FloatArray, IntArray
+
+
+class CentersEstimator(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
+    """A clustering by centres."""
+
+    n_clusters: int
+
+    @abstractmethod
+    def _labels(self, rows: FloatArray) -> IntArray:
+        """The nearest of ``cluster_centers_`` for each row."""
+
+    @abstractmethod
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        """The distance of each row to each of ``cluster_centers_``."""
+
+    def predict(self, X: Any) -> Any:
+        """The nearest of ``cluster_centers_`` for each row, in the container of ``X``."""
+        table = self._read_new(X)
+        return table.restore(self._labels(table.parties.rows))
+
+    def transform(self, X: Any) -> Any:
+        """The distance of each row to each of ``cluster_centers_``, in the container of ``X``.
+
+        For a Bregman loss this is the square root of the divergence.
+        """
+        table = self._read_new(X)
+        refuse_frames_of_parties(self, table)
+        return table.restore(self._distances(table.parties.rows))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.cluster_centers_.shape[0])
+
+    def _remember(self, table: Table) -> None:
+        remember(self, table)
+
+    def _read_new(self, X: Any) -> Table:
+        check_is_fitted(self, "n_features_in_")
+        return read_like_fitted(self, X)
+
+
+def remember(model: Any, table: Table) -> None:
+    """Notes the table's columns on a fitted estimator, as scikit-learn does."""
+    model.n_features_in_ = table.parties.n_features
+    model.__dict__.pop("feature_names_in_", None)
+    if table.columns is not None:
+        model.feature_names_in_ = np.asarray(table.columns, dtype=object)
+
+
+def read_like_fitted(model: Any, X: Any) -> Table:
+    """New rows, with the columns that the estimator was fitted on."""
+    columns = getattr(model, "feature_names_in_", None)
+    names = tuple(columns) if columns is not None else None
+    return read(X, None, None, Expected(type(model).__name__, model.n_features_in_, names))
+
+
+def refuse_frames_of_parties(model: Any, table: Table) -> None:
+    """``set_output`` makes one frame, which several parties' tables cannot be."""
+    own = getattr(model, "_sklearn_output_config", {}).get("transform")
+    output = str(own or get_config()["transform_output"])
+    if not table.plain and output != "default":
+        raise InputError(
+            f"set_output(transform={output!r}) goes with one table; transform the parties' tables "
+            "one by one."
+        )

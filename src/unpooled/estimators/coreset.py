@@ -1,0 +1,102 @@
+"""The front door to distributed coresets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unpooled.checks import one_of, whole
+from unpooled.drivers.local import Options, Run, run_star
+from unpooled.estimators.star import StarEstimator
+from unpooled.graphs import topology
+from unpooled.kernels.coreset import prices
+from unpooled.protocols import coreset
+from unpooled.protocols.star import StarProtocol
+from unpooled.tables import Table
+from unpooled.trees import SpanningTree
+from unpooled.types import Parties
+
+
+class CoresetKMeans(StarEstimator):
+    """k-means or k-median on a weighted sample that stands for all rows (Balcan et al. 2013).
+
+    Parties say what their own clustering costs them, then draw rows in proportion to it. These
+    ``coreset_size`` rows in all, and at most ``n_clusters`` centres of each party, are weighted so
+    that every clustering costs on average what it costs on all rows; see
+    :mod:`unpooled.protocols.coreset`. **The rows drawn leave as they are**, which
+    policy="deployment" refuses.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters
+    coreset_size : rows drawn in all, with replacement; errors fall as its square root
+    objective : "kmeans" (rows pay squared distances) or "kmedian" (distances)
+    graph : None for a coordinator that hears all parties; else "ring", "path", "star", "complete",
+        a networkx graph or an adjacency matrix, along whose lowest breadth-first tree everything is
+        passed on to the party at its root: the same result, see :mod:`unpooled.drivers.relay`
+    n_init : starts of every clustering, the parties' and the last one
+    policy : what parties let out: "study", a policy, or one for each party
+    random_state : seed
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, d)
+    coreset_, coreset_weights_ : the sample with its weights, some of which may be negative
+    inertia_ : what all rows pay: the sum of w times squared distances, for k-median of distances
+    history_ : ``received``, the size of the coreset with centres, and ``cost``, what it pays
+    labels_, n_rounds_, traffic_, remarks_, n_features_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpooled import CoresetKMeans
+    >>> hospitals = {"A": np.array([[0.0], [1.0], [9.0]]), "B": np.array([[0.5], [10.0]])}
+    >>> model = CoresetKMeans(n_clusters=2, random_state=0).fit(hospitals)
+    >>> sorted(float(center) for center in model.cluster_centers_[:, 0].round(6))
+    [0.5, 9.5]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        coreset_size: int = 500,
+        objective: str = "kmeans",
+        graph: Any = None,
+        n_init: int = 10,
+        policy: Any = "study",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.coreset_size = coreset_size
+        self.objective = objective
+        self.graph = graph
+        self.n_init = n_init
+        self.policy = policy
+        self.random_state = random_state
+
+    def _protocol(self, n_clusters: int, parties: Parties) -> coreset.CoresetKMeans:
+        return coreset.CoresetKMeans(
+            n_clusters,
+            coreset_size=whole("coreset_size", self.coreset_size, 1),
+            objective=one_of("objective", self.objective, tuple(coreset.OBJECTIVES)),
+            n_init=whole("n_init", self.n_init, 1),
+        )
+
+    def _run(
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: Any
+    ) -> Run:
+        tree = None
+        if self.graph is not None:
+            tree = SpanningTree.of(topology(self.graph, parties.names))
+        watch = history.record
+        return run_star(protocol, parties, seed=seed, options=how, observe=watch, tree=tree)
+
+    def _keep(self, run: Run) -> None:
+        self.coreset_ = run.result["rows"]
+        self.coreset_weights_ = run.result["weights"]
+
+    def _set_labels(self, table: Table) -> None:
+        super()._set_labels(table)
+        if self.objective == "kmedian":
+            paid, _ = prices(table.parties.rows, self.cluster_centers_, 1)
+            self.inertia_ = float((table.parties.weights * paid).sum())

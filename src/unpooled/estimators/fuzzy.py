@@ -1,0 +1,74 @@
+"""The front door to federated fuzzy c-means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.drivers.local import Run
+from unpooled.estimators.star import StarEstimator
+from unpooled.protocols import fuzzy
+from unpooled.types import Parties
+
+
+class FuzzyCMeans(StarEstimator):
+    """Federated fuzzy c-means (Stallmann & Wilbik 2022).
+
+    Every party sends ``n_clusters`` x (d + 1) numbers a round; see
+    :mod:`unpooled.protocols.fuzzy`.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters
+    fuzzifier : the exponent m > 1 of memberships; near 1 they are all but crisp
+    merge : "average" (parties' centres by index, weighted by support) or "kmeans" (of all of them)
+    max_rounds : most rounds; 1 is one-shot
+    tol : stop when no centre moves by more than this times the largest distance between centres
+    local_steps : iterations at a party in each round; None: until its centres stay. With 1 and
+        ``merge="average"`` the rounds are those of fuzzy c-means on the pooled rows
+    n_init : starts of the k-means that ``merge="kmeans"`` makes
+    policy : what parties let out: "study", "deployment", a policy, or one for each party
+    random_state : seed
+
+    Attributes
+    ----------
+    converged_ : whether ``tol`` was reached within ``max_rounds``
+    cluster_centers_, labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        fuzzifier: float = 2.0,
+        merge: str = "kmeans",
+        max_rounds: int = 10,
+        tol: float = 1e-4,
+        local_steps: int | None = None,
+        n_init: int = 10,
+        policy: Any = "study",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.fuzzifier = fuzzifier
+        self.merge = merge
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.local_steps = local_steps
+        self.n_init = n_init
+        self.policy = policy
+        self.random_state = random_state
+
+    def _protocol(self, n_clusters: int, parties: Parties) -> fuzzy.FuzzyCMeans:
+        return fuzzy.FuzzyCMeans(
+            n_clusters,
+            fuzzifier=number("fuzzifier", self.fuzzifier, above=1.0),
+            merge=one_of("merge", self.merge, fuzzy.MERGES),
+            max_rounds=whole("max_rounds", self.max_rounds, 1),
+            tol=number("tol", self.tol),
+            local_steps=whole_or_none("local_steps", self.local_steps, 1),
+            n_init=whole("n_init", self.n_init, 1),
+        )
+
+    def _keep(self, run: Run) -> None:
+        self.converged_ = bool(run.result["converged"])

@@ -1,0 +1,117 @@
+"""What all estimators with a coordinator share."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections import defaultdict
+from typing import Any, Self
+
+import numpy as np
+from joblib import cpu_count
+from sklearn.exceptions import ConvergenceWarning
+
+from unpooled.checks import whole
+from unpooled.drivers.local import Options, Run, run_star
+from unpooled.estimators import options
+from unpooled.estimators.base import CentersEstimator
+from unpooled.kernels import centers
+from unpooled.protocols.star import StarProtocol
+from unpooled.tables import Expected, Table, read
+from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.wire.message import Note
+
+
+class StarEstimator(CentersEstimator):
+    """Reads the data, runs the protocol between its parties, keeps what came of it.
+
+    ``policy`` is the parties' say over what leaves them: "study" (in-process experiments: whatever
+    the method declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object
+    of :mod:`unpooled.wire.policy`, or a dict with one for each party.
+    """
+
+    policy: Any
+    random_state: Any
+
+    @abstractmethod
+    def _protocol(self, n_clusters: int, parties: Parties) -> StarProtocol:
+        """The protocol with the estimator's options, checked."""
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Clusters the rows of all parties without putting them together.
+
+        Parameters
+        ----------
+        X : a table with ``groups``, or a list, tuple or dict of tables, one per party
+        y : ignored
+        groups : the party of each row of one table; without it there is one party
+        sample_weight : a weight for each row, in the same form as ``X``
+        """
+        table = read(X, groups, sample_weight, Expected(type(self).__name__))
+        n_clusters = whole("n_clusters", self.n_clusters, 1)
+        protocol = self._protocol(n_clusters, table.parties)
+        policy = options.policy(self.policy, table.parties.names)
+        seed = options.seed(self.random_state)
+        repeats = options.refuse_too_many_clusters(n_clusters, table)
+        options.refuse_no_extent(table)
+        history = _History()
+        how = Options(policy=policy, threads=min(cpu_count(), len(table.parties)))
+        run = self._run(protocol, table.parties, seed, how, history)
+        found = np.array(run.result["centers"])
+        if repeats:
+            found = found[np.arange(n_clusters) % len(found)]
+        if len(found) < n_clusters:
+            warnings.warn(
+                f"{type(self).__name__} found {len(found)} centres, fewer than n_clusters="
+                f"{n_clusters}: parties sent no more that differ.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._remember(table)
+        self.cluster_centers_ = found
+        self._set_labels(table)
+        self.n_rounds_ = int(run.result.get("rounds", np.array(run.traffic.rounds)))
+        self.history_ = history.arrays()
+        self.traffic_ = run.traffic
+        self.remarks_ = {
+            party: [f"{remark.kind} {remark.round}: {remark.text}" for remark in remarks]
+            for party, remarks in run.remarks.items()
+        }
+        self._keep(run)
+        return self
+
+    def _run(
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: _History
+    ) -> Run:
+        return run_star(protocol, parties, seed=seed, options=how, observe=history.record)
+
+    def _keep(self, run: Run) -> None:
+        """Keeps what only this method has."""
+
+    def _set_labels(self, table: Table) -> None:
+        rows, weights = table.parties.rows, table.parties.weights
+        labels = self._labels(rows)
+        self.labels_ = table.restore(labels)
+        self.inertia_ = centers.cost(rows, weights, self.cluster_centers_, labels)
+
+    def _labels(self, rows: FloatArray) -> IntArray:
+        return centers.label(rows, self.cluster_centers_)
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        return centers.distances(rows, self.cluster_centers_)
+
+
+class _History:
+    """``history_``: what the coordinator noted, one value per round."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[str, list[float]] = defaultdict(list)
+
+    def record(self, note: Note) -> None:
+        """Adds a round."""
+        for name, value in note.body.items():
+            self._rounds[name].append(value.item())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The rounds as arrays."""
+        return {name: np.asarray(values) for name, values in self._rounds.items()}

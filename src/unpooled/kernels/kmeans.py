@@ -1,0 +1,67 @@
+"""k-means of one table: scikit-learn's, with its corner cases settled.
+
+Lloyd's iteration, k-means++ and restarts are scikit-learn's. What is added here is what a party
+with few, repeated or weightless rows needs, and centres that are exactly the means of the rows
+labelled with them: what a party says about a cluster is then true of the rows behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from unpooled.kernels.segments import sums_by_label
+from unpooled.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Centres (k, d), and the centre of each row; -1 for a row without weight."""
+
+    centers: FloatArray
+    labels: IntArray
+    counts: FloatArray
+    """The weight behind each centre."""
+
+
+def cluster(
+    rows: FloatArray, weights: FloatArray, n_clusters: int, n_init: int, rng: np.random.Generator
+) -> Clustering:
+    """The best of ``n_init`` runs of k-means.
+
+    There are as many centres as were asked for, or as many as there are distinct rows; none is
+    without rows. Rows of weight zero are as good as absent.
+    """
+    there = weights > 0
+    if not there.all():
+        inner = cluster(rows[there], weights[there], n_clusters, n_init, rng)
+        labels = np.full(len(rows), -1, dtype=np.int64)
+        labels[there] = inner.labels
+        return Clustering(inner.centers, labels, inner.counts)
+    few = distinct_rows(rows, n_clusters)
+    if few is not None:
+        places, labels = few
+        return Clustering(places, labels, np.bincount(labels, weights, len(places)).astype(float))
+    model = KMeans(n_clusters, n_init=n_init, random_state=int(rng.integers(2**31 - 1)))
+    return means_of(rows, weights, model.fit(rows, sample_weight=weights).labels_)
+
+
+def means_of(rows: FloatArray, weights: FloatArray, labels: IntArray) -> Clustering:
+    """The clustering with these labels; numbers that no row has are left out, -1 is no cluster."""
+    used = np.flatnonzero(np.bincount(labels + 1)[1:])
+    place = np.full(int(labels.max(initial=-1)) + 2, -1, dtype=np.int64)
+    place[used] = np.arange(len(used))
+    labels = place[labels]  # -1 is the last place
+    sums, counts = sums_by_label(rows, weights, labels, len(used))
+    return Clustering(sums / counts[:, None], labels, counts)
+
+
+def distinct_rows(rows: FloatArray, most: int) -> tuple[FloatArray, IntArray] | None:
+    """The distinct rows and which of them each row is, if there are at most ``most`` of them."""
+    # Almost always settled by a few rows.
+    if len(rows) > 4 * most and len(np.unique(rows[: 4 * most], axis=0)) > most:
+        return None
+    places, labels = np.unique(rows, axis=0, return_inverse=True)
+    return (places, labels.reshape(-1).astype(np.int64)) if len(places) <= most else None

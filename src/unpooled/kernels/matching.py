@@ -1,0 +1,45 @@
+"""Which centres of one set are which of another."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from unpooled.types import FloatArray, IntArray
+
+
+def matched(centers: FloatArray, reference: FloatArray) -> IntArray:
+    """For each centre the reference centre it is paired with.
+
+    Of all ways to pair them one to one, this has the least sum of squared distances; there must
+    be no more centres than reference centres.
+    """
+    squared = cdist(centers, reference, "sqeuclidean")
+    return np.asarray(linear_sum_assignment(squared)[1], dtype=np.int64)
+
+
+def matched_mean(
+    sets: list[FloatArray], weights: list[FloatArray], reference: FloatArray, max_rounds: int = 100
+) -> FloatArray:
+    """The centres that minimise the weighted squared distances to the sets' matched centres.
+
+    Alternates the two halves of the problem until the matchings stay: match each set optimally to
+    the reference, then move each reference centre to the weighted mean of what was matched with it
+    (it stays if that has no weight). Neither half can raise Σ w |c - m_π(c)|², so it ends.
+    """
+    last: IntArray | None = None
+    for _ in range(max_rounds):
+        place = np.concatenate([matched(own, reference) for own in sets])
+        if last is not None and np.array_equal(place, last):
+            break
+        last = place
+        weight = np.concatenate(weights)
+        total = np.zeros_like(reference)
+        np.add.at(total, place, weight[:, None] * np.concatenate(sets))
+        count = np.bincount(place, weight, len(reference))
+        filled = count > 0
+        reference = np.where(
+            filled[:, None], total / np.where(filled, count, 1.0)[:, None], reference
+        )
+    return reference

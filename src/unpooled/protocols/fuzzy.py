@@ -1,0 +1,171 @@
+"""Federated fuzzy c-means (Stallmann & Wilbik 2022), with both merges and any number of rounds.
+
+Fuzzy c-means minimises Σ_r w_r Σ_k u_rk^m |x_r - c_k|² over memberships u (each row's add up to 1)
+and centres c, in turn: u by :func:`unpooled.kernels.fuzzy.memberships`, then
+c_k = Σ_r w_r u_rk^m x_r / Σ_r w_r u_rk^m.
+
+In each round every party is sent the K global centres, runs fuzzy c-means on its own rows from them
+(``local_steps`` iterations, or until the centres stay), and answers with its centres c_ik and their
+support s_ik = Σ_r w_r u_rk^m. The coordinator merges:
+
+- "average" (the paper's first version): c_k = Σ_i s_ik c_ik / Σ_i s_ik, by index. With
+  ``local_steps=1`` this is fuzzy c-means of the pooled rows, exactly.
+- "kmeans" (the second): k-means with restarts on all the parties' centres, each counting once.
+
+It ends after ``max_rounds``, or when no centre moves by more than ``tol`` times the largest
+distance between two of them.
+
+Decided here: no row may serve as a start, so in round 0 parties start by themselves (k-means of
+their own rows, one start, k-means++) and the coordinator merges what they found; for "average" it
+aligns their indices first, by optimal matching as in matched averaging, weighted by support. Later
+rounds go by index. A party with fewer than K distinct rows has as many centres in round 0, and
+afterwards centres that stay where they were sent to it.
+
+A party whose policy has a minimum count sends, for every cluster behind whose centre (or behind
+whose difference from any centre of an earlier round) stand effectively fewer rows
+(:mod:`unpooled.wire.disclosure`), support 0 and the centre it was sent, which says nothing.
+
+Sent by a party: K (d + 1) numbers a round (in round 0: d + 1 for each centre it found).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from unpooled.kernels.fuzzy import fuzzy_c_means, weighted_means
+from unpooled.kernels.kmeans import cluster
+from unpooled.kernels.matching import matched_mean
+from unpooled.protocols.centroids import gathered, refuse_too_few
+from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
+from unpooled.types import Body, BoolArray, FloatArray, PartyData, PartyId
+from unpooled.wire.disclosure import degrees_behind, enough, fewest_behind_changes
+from unpooled.wire.message import Ask, Note, Summary
+from unpooled.wire.policy import Release
+
+MERGES = ("average", "kmeans")
+_LOCAL_STEPS = 300
+_LOCAL_TOL = 1e-6
+
+
+@dataclass(frozen=True)
+class FuzzyCMeans(StarProtocol):
+    """The protocol; ``local_steps=None`` iterates until a party's centres stay."""
+
+    n_clusters: int
+    fuzzifier: float = 2.0
+    merge: str = "kmeans"
+    max_rounds: int = 10
+    tol: float = 1e-4
+    local_steps: int | None = None
+    n_init: int = 10
+    name: ClassVar[str] = "fuzzy c-means"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        why = "means of rows weighted by membership, and the sums of these weights"
+        fields = ("centers", "support")
+        return (
+            Release("start", fields, ("sums", "counts"), why),
+            Release("centers", fields, ("sums", "counts"), why),
+        )
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (
+            Release("start", (), ("model",), "nothing but the question"),
+            Release("centers", ("centers",), ("model",), "the centres of all parties' rows"),
+        )
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        replies = yield Ask("start")
+        received = len(gathered(replies, "centers"))
+        refuse_too_few(received, 1)
+        centers = self._merged(replies, None, rng)
+        converged = False
+        number = 0
+        while not converged and number + 1 < self.max_rounds:
+            number += 1
+            replies = yield Ask("centers", {"centers": centers}, number)
+            fresh = self._merged(replies, centers, rng)
+            movement = np.sqrt(np.square(fresh - centers).sum(axis=1).max())
+            yield Note(number, {"movement": np.array(movement)})
+            extent = pdist(fresh).max(initial=0.0)
+            centers, converged = fresh, bool(movement <= self.tol * extent)
+        return {
+            "centers": centers,
+            "rounds": np.array(number + 1),
+            "converged": np.array(converged),
+        }
+
+    def _merged(
+        self, replies: Mapping[PartyId, Body], last: FloatArray | None, rng: np.random.Generator
+    ) -> FloatArray:
+        sets = [reply["centers"] for reply in replies.values()]
+        support = [reply["support"] for reply in replies.values()]
+        if self.merge == "average" and last is None:
+            return matched_mean(sets, support, max(sets, key=len))
+        if self.merge == "average":
+            total = np.sum([s[:, None] * c for s, c in zip(support, sets, strict=True)], axis=0)
+            weight = np.sum(support, axis=0)[:, None]
+            return np.asarray(np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), last))
+        heard = np.concatenate(sets)[np.concatenate(support) > 0]
+        found = cluster(heard, np.ones(len(heard)), self.n_clusters, self.n_init, rng).centers
+        if last is None or len(found) < len(last):
+            return found if last is None else last
+        # The numbers of the new centres follow the old ones, so that movement means something.
+        return matched_mean([found], [np.ones(len(found))], last)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {"start": self.begin, "centers": self.go_on}
+
+    def begin(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+        """Fuzzy c-means from a start of the party's own."""
+        found = cluster(data.rows, data.weights, self.n_clusters, 1, rng)
+        if not len(found.centers):
+            return Summary({"centers": found.centers, "support": np.empty(0)}, found.labels), {}
+        return self._answer(data, state, found.centers, keep_all=False)
+
+    def go_on(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+        """Fuzzy c-means from the global centres."""
+        return self._answer(data, state, body["centers"], keep_all=True)
+
+    def _answer(self, data: PartyData, state: Body, start: FloatArray, keep_all: bool) -> Answer:
+        extent = float(np.ptp(data.rows, axis=0).max(initial=0.0)) if len(data.rows) else 0.0
+        _, degrees = fuzzy_c_means(
+            data.rows,
+            data.weights,
+            start,
+            self.fuzzifier,
+            self.local_steps or _LOCAL_STEPS,
+            _LOCAL_TOL * extent,
+        )
+        allowed = _allowed(degrees, state, data.min_count)
+        degrees = np.where(allowed, degrees, 0.0)
+        centers, support = weighted_means(data.rows, degrees, start)
+        if not keep_all:
+            centers, support = centers[allowed], support[allowed]
+        held_back = int((~allowed).sum()) if len(data.rows) else 0
+        remark = f"{held_back} of {len(allowed)} centres held back: too few rows behind them"
+        summary = Summary(
+            {"centers": centers, "support": support}, degrees, remark if held_back else ""
+        )
+        return summary, _remembering(state, degrees, data.min_count)
+
+
+def _allowed(degrees: FloatArray, state: Body, min_count: int) -> BoolArray:
+    """The clusters behind which, and behind whose changes, there are rows enough."""
+    own = degrees_behind(degrees)
+    changes = fewest_behind_changes(degrees, state.get("sent", np.empty((len(degrees), 0))))
+    return enough(np.minimum(own, changes), min_count)
+
+
+def _remembering(state: Body, degrees: FloatArray, min_count: int) -> Body:
+    if min_count <= 1:
+        return {}
+    return {"sent": np.hstack([state.get("sent", np.empty((len(degrees), 0))), degrees])}

@@ -1,0 +1,68 @@
+"""Matched averaging: the mean of local centroids that stand for the same cluster.
+
+Every party runs k-means with k clusters and sends its centroids, once. The coordinator pairs them
+one to one by the optimal assignment (least sum of squared distances) and returns the mean of what
+was paired; every party counts alike (the baseline M-Avg of Xu et al. 2024).
+
+With more than two parties it matters what is paired with what. Here all are paired with one
+reference, first the centroids of the party that sent most (the first of them), then the means;
+the two steps are repeated until the pairing stays (:func:`unpooled.kernels.matching.matched_mean`).
+A party with fewer than k centroids contributes to as many means. If no party sent k, there are as
+many centres as the largest party sent, and the estimator warns.
+
+Sent by a party: d numbers for each centroid, at most k d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unpooled.kernels.kmeans import cluster
+from unpooled.kernels.matching import matched_mean
+from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
+from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
+from unpooled.types import Body, PartyData
+from unpooled.wire.message import Ask, Note
+from unpooled.wire.policy import Release
+
+
+@dataclass(frozen=True)
+class MatchedAveraging(StarProtocol):
+    """The protocol; the parameters are those of the estimator."""
+
+    n_clusters: int
+    n_init: int = 10
+    name: ClassVar[str] = "matched averaging"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release("centroids", ("centroids",), ("sums",), "means of local clusters' rows"),)
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (Release("centroids", (), ("model",), "nothing but the question"),)
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        replies = yield Ask("centroids")
+        received = len(gathered(replies, "centroids"))
+        refuse_too_few(received, 1)
+        yield Note(0, {"received": np.array(received)})
+        sets = [reply["centroids"] for reply in replies.values()]
+        reference = max(sets, key=len)
+        return {"centers": matched_mean(sets, [np.ones(len(own)) for own in sets], reference)}
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {"centroids": self.centroids}
+
+    def centroids(
+        self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
+    ) -> Answer:
+        """The party's own k-means."""
+        found = cluster(data.rows, data.weights, self.n_clusters, self.n_init, rng)
+        kept = presentable(found, data)
+        return summary({"centroids": found.centers[kept]}, found, kept), {}

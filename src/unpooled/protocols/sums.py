@@ -1,0 +1,91 @@
+"""One exact round of Lloyd's iteration with a coordinator: centres down, sums and counts up.
+
+Every party assigns its rows to the nearest of the centres it is sent and answers, for each cluster
+k, with N_k = Σ w, S_k = Σ w x and Q_k = Σ w |x - c_k|². The sums of all parties are those of the
+pooled rows, so S_k / N_k are the centres that Lloyd's iteration on the pooled rows would find, and
+Σ Q_k the cost of the centres that were sent.
+
+A party whose policy has a minimum count moves rows between clusters in groups that are large enough
+(:func:`unpooled.wire.disclosure.coarsened`): successive answers then never tell fewer rows apart.
+Sums and counts stay those of a true partition of its rows.
+
+Sent by a party in a round: K (d + 2) numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from unpooled.kernels.centers import label
+from unpooled.kernels.segments import sums_by_label
+from unpooled.protocols.star import Answer
+from unpooled.types import Array, Body, FloatArray, PartyData, PartyId
+from unpooled.wire.disclosure import coarsened, refined
+from unpooled.wire.message import Summary
+from unpooled.wire.policy import Release
+
+FIELDS = ("sums", "counts", "scatter")
+RELEASE = Release(
+    "sums", FIELDS, ("sums", "counts"), "sums, counts and sums of squares of each cluster's rows"
+)
+ASK = Release("sums", ("centers",), ("model",), "the centres of all parties' rows")
+
+
+def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+    """The party's part of one round."""
+    centers: FloatArray = body["centers"]
+    wanted = label(data.rows, centers)
+    labels, known = wanted, {}
+    if data.min_count > 1:
+        labels, atoms = coarsened(state.get("atoms"), wanted, data.weights, data.min_count)
+        known = {"atoms": atoms}
+    sums, counts = sums_by_label(data.rows, data.weights, labels, len(centers))
+    difference = data.rows - centers[labels]
+    squared = data.weights * np.vecdot(difference, difference)
+    scatter = sums_by_label(squared[:, None], np.ones(len(squared)), labels, len(centers))[0][:, 0]
+    reply = {"sums": sums, "counts": counts, "scatter": scatter}
+    held_back = int((labels != wanted)[data.weights > 0].sum())
+    remark = f"{held_back} rows counted with the rest of their group: too few moved alone"
+    return Summary(reply, labels, remark if held_back else ""), known
+
+
+def atoms_after(data: PartyData, behind: Array | None) -> Body:
+    """The state of a party whose first answer was about these groups of rows."""
+    if behind is None or data.min_count <= 1:
+        return {}
+    return {"atoms": refined(np.zeros_like(behind), behind)}
+
+
+def added(replies: Mapping[PartyId, Body]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """S, N and Q of all parties, added in party order."""
+    totals = [np.sum([reply[name] for reply in replies.values()], axis=0) for name in FIELDS]
+    return totals[0], totals[1], totals[2]
+
+
+def means(
+    sums: FloatArray,
+    counts: FloatArray,
+    scatter: FloatArray,
+    centers: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """S / N; an empty cluster takes half of the one with the largest Q.
+
+    Its centre is put a hundredth of that cluster's root mean square radius beside that cluster's
+    centre, in a random direction: the plane between the two halves the cluster, and the next round
+    shows where the halves' means are. No row is needed for that. If no cluster has any extent,
+    there are fewer distinct rows than clusters, and the centre stays.
+    """
+    filled = counts > 0
+    divisor = np.where(filled, counts, 1.0)[:, None]
+    fresh = np.where(filled[:, None], sums / divisor, centers)
+    largest = iter(np.argsort(-scatter, kind="stable"))
+    for empty in np.flatnonzero(~filled):
+        crowded = next(largest)
+        if scatter[crowded] > 0:
+            direction = rng.normal(size=centers.shape[1])
+            radius = np.sqrt(scatter[crowded] / counts[crowded])
+            fresh[empty] = fresh[crowded] + 0.01 * radius * direction / np.linalg.norm(direction)
+    return fresh

@@ -1,0 +1,156 @@
+"""How few rows can be told apart from everything that has left.
+
+A release of sums over groups of rows says which group each row is in, by ``behind``: one label
+per row, -1 for a row that is in none. Rows that had the same labels in every release so far
+cannot be told apart: call such a set an *atom*. Each sum that left is a sum over whole atoms, so
+is every sum, difference or other linear combination of any number of them, and with the total of
+all rows given too. If every atom has at least m rows, nothing that can be computed from the
+releases in this way is about fewer than m rows. Pairs of rounds, unions of clusters, remainders
+below a total are all covered, since they are linear combinations.
+
+Rows carry weights, and a sum in which one row outweighs all others is a sum of one row. So sizes
+are *effective*: (Σ w)² / Σ w², which is the number of rows where their weights are equal.
+
+Where memberships are by degrees (fuzzy c-means), ``behind`` has a column of weights per cluster.
+There are no atoms then: what is measured are the effective sizes of each column, and of its
+difference from every column of every earlier release.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unpooled.types import Array, BoolArray, FloatArray, IntArray
+
+ROUNDING = 1e-9
+"""Effective sizes are compared with whole numbers up to this share."""
+
+
+def effective_sizes(labels: IntArray, weights: FloatArray, n_labels: int) -> FloatArray:
+    """(Σ w)² / Σ w² over the rows of each label; 0 where there are none."""
+    first = np.bincount(labels, weights, n_labels)
+    second = np.bincount(labels, weights**2, n_labels)
+    return np.divide(first**2, second, out=np.zeros(n_labels), where=second > 0)
+
+
+def enough(sizes: FloatArray, min_count: int) -> BoolArray:
+    """Which sizes reach the minimum."""
+    return sizes >= min_count * (1 - ROUNDING)
+
+
+def refined(atoms: IntArray, labels: IntArray) -> IntArray:
+    """The atoms once these labels are known too, numbered from 0."""
+    span = int(labels.max(initial=-1)) + 2
+    return np.asarray(np.unique(atoms * span + labels + 1, return_inverse=True)[1])
+
+
+class Audit:
+    """What one party has let out so far, as far as it tells rows apart."""
+
+    def __init__(self, weights: FloatArray) -> None:
+        self._weights = weights / max(float(weights.max(initial=0.0)), np.finfo(float).tiny)
+        self._atoms = np.zeros(len(weights), dtype=np.int64)
+        self._degrees = np.empty((len(weights), 0))
+
+    def fewest(self, behind: Array) -> float:
+        """The fewest rows that could be told apart if this left too."""
+        if behind.ndim == 2:
+            return self._fewest_by_degrees(behind)
+        if self._says_nothing(behind):
+            return np.inf
+        atoms = refined(self._atoms, behind)
+        sizes = effective_sizes(atoms, self._weights, int(atoms.max()) + 1)
+        return float(sizes[sizes > 0].min(initial=np.inf))
+
+    def record(self, behind: Array) -> None:
+        """This has left."""
+        if behind.ndim == 2:
+            self._degrees = np.hstack([self._degrees, behind])
+        elif not self._says_nothing(behind):
+            self._atoms = refined(self._atoms, behind)
+
+    @staticmethod
+    def _says_nothing(behind: Array) -> bool:
+        return bool((behind < 0).all())
+
+    def _fewest_by_degrees(self, behind: FloatArray) -> float:
+        sizes = np.minimum(
+            _or_many(degrees_behind(behind)), fewest_behind_changes(behind, self._degrees)
+        )
+        return float(sizes.min(initial=np.inf))
+
+
+def degrees_behind(degrees: FloatArray) -> FloatArray:
+    """The effective number of rows behind each column of weights; 0 for a column of zeros."""
+    size = np.abs(degrees)
+    size = size / np.maximum(size.max(axis=0, initial=0.0), np.finfo(float).tiny)
+    first, second = size.sum(axis=0), (size**2).sum(axis=0)
+    return np.asarray(np.divide(first**2, second, out=np.zeros(len(first)), where=second > 0))
+
+
+def fewest_behind_changes(degrees: FloatArray, earlier: FloatArray) -> FloatArray:
+    """For each column the fewest rows behind its difference from any earlier column."""
+    fewest = np.full(degrees.shape[1], np.inf)
+    for column in earlier.T:
+        fewest = np.minimum(fewest, _or_many(degrees_behind(degrees - column[:, None])))
+    return fewest
+
+
+def _or_many(sizes: FloatArray) -> FloatArray:
+    """Sizes, where nothing at all is as good as very many."""
+    return np.where(sizes > 0, sizes, np.inf)
+
+
+def coarsened(
+    atoms: IntArray | None, labels: IntArray, weights: FloatArray, min_count: int
+) -> tuple[IntArray, IntArray]:
+    """Labels that may leave, as near as can be to those wanted, and the atoms they leave behind.
+
+    Within each atom, the rows that want the same label form a cell. Cells that are too small join
+    the largest cell of their atom, and where that does not make every cell large enough the whole
+    atom goes with its largest cell. Atoms that are too small themselves (a party with few rows)
+    are left out: label -1.
+    """
+    atoms = np.zeros(len(labels), dtype=np.int64) if atoms is None else atoms
+    if min_count <= 1:
+        return labels, refined(atoms, labels)
+    for whole_atoms in (False, True):
+        cells = refined(atoms, labels)
+        sizes = effective_sizes(cells, weights, int(cells.max(initial=-1)) + 1)
+        poor = ~enough(sizes, min_count)[cells]
+        if not poor.any():
+            return labels, cells
+        if whole_atoms:
+            poor = np.isin(atoms, atoms[poor])
+        labels = np.where(poor, _of_largest_cell(atoms, cells, sizes, labels), labels)
+    sizes = effective_sizes(atoms, weights, int(atoms.max(initial=-1)) + 1)
+    labels = np.where(enough(sizes, min_count)[atoms], labels, -1)
+    return labels, refined(atoms, labels)
+
+
+def _of_largest_cell(
+    atoms: IntArray, cells: IntArray, sizes: FloatArray, labels: IntArray
+) -> IntArray:
+    """For every row, the label of the largest cell in its atom (the lowest of equals)."""
+    order = np.lexsort((-labels, sizes[cells], atoms))
+    best = np.zeros(int(atoms.max(initial=-1)) + 1, dtype=np.int64)
+    best[atoms[order]] = labels[order]  # the last one written is the largest
+    return best[atoms]
+
+
+def sendable(labels: IntArray, weights: FloatArray, n_clusters: int, min_count: int) -> IntArray:
+    """The clusters that may leave in one release: those of at least ``min_count`` rows.
+
+    What is suppressed must not be found by taking the rest from a total: where all suppressed rows
+    together are too few, the smallest of the remaining clusters is suppressed with them.
+    """
+    kept = np.ones(n_clusters, dtype=bool)
+    sizes = effective_sizes(np.maximum(labels, 0), np.where(labels < 0, 0, weights), n_clusters)
+    kept &= enough(sizes, min_count)
+    for cluster in np.argsort(sizes, kind="stable"):
+        rest = np.where((labels < 0) | ~kept[labels], weights, 0.0)
+        remainder = effective_sizes(np.zeros(len(rest), dtype=np.int64), rest, 1)
+        if remainder[0] == 0 or enough(remainder, min_count)[0]:
+            break
+        kept[cluster] = False
+    return np.flatnonzero(kept)
