@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import unpooled
 from unpooled import DGC
-from unpooled.cli import demo, main
+from unpooled.cli import EXPERIMENTS, demo, main
 from unpooled.errors import InputError
 
 
@@ -61,6 +62,21 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
     assert done.stdout.startswith("Iris, ring of ten users")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_have_reports(name: str) -> None:
+    assert callable(import_module(EXPERIMENTS[name]).report)
+
+
+def test_reproduce_says_which_data_it_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UNPOOLED_DATA", raising=False)
+    assert main(["reproduce", "feca-ssets", "--runs", "1"]) == 2
+    said = capsys.readouterr()
+    assert said.out.startswith("$ unpooled reproduce feca-ssets --runs 1")
+    assert "name='s1' is unknown" in said.err
 
 
 def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ def number_or_auto(name: str, value: Any) -> float | None:
     return number(name, value, above=0.0)
 
 
+def fraction(name: str, value: Any) -> float:
+    """A number from 0 up to, not including, 1."""
+    found = number(name, value)
+    if found >= 1:
+        raise InputError(f"{name}={value!r} must be a share, from 0 to less than 1.")
+    return found
+
+
 def whole_or_none(name: str, value: Any, least: int) -> int | None:
     """An integer that is at least ``least``, or None."""
     return None if value is None else whole(name, value, least)

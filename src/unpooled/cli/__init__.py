@@ -6,10 +6,18 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from unpooled import __version__
 from unpooled.errors import UnpooledError
+
+EXPERIMENTS = {
+    "dgc-iris": "unpooled.experiments.dgc.iris",
+    "feca-ssets": "unpooled.experiments.feca.ssets",
+    "oneshot-costs": "unpooled.experiments.feca.costs",
+}
+"""Names and the modules whose ``report(runs)`` yields lines."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.set_defaults(run=_demo)
     reproduce = commands.add_parser("reproduce", help="repeat a paper's experiment")
-    reproduce.add_argument("experiment", choices=["dgc-iris"], help="which one")
+    reproduce.add_argument("experiment", choices=EXPERIMENTS, help="which one")
     reproduce.add_argument(
         "--runs", type=_positive, default=10, metavar="N", help="runs (default: %(default)s)"
     )
@@ -66,7 +74,5 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    from unpooled.experiments.dgc import iris
-
-    for line in iris.report(options.runs):
+    for line in import_module(EXPERIMENTS[options.experiment]).report(options.runs):
         print(line, flush=True)

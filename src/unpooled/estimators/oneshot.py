@@ -4,36 +4,99 @@ from __future__ import annotations
 
 from typing import Any
 
-from unpooled.checks import flag, whole, whole_or_none
+from unpooled.checks import flag, fraction, one_of, whole
+from unpooled.errors import InputError
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import oneshot
 from unpooled.types import Parties
 
 
 class OneShotKMeans(StarEstimator):
-    """placeholder"""
+    """k-means in one message per party: centroids and counts, clustered again by the coordinator.
+
+    **The first thing to try with a coordinator.** Every party sends, once, at most
+    ``local_clusters`` x (d + 1) numbers; see :mod:`unpooled.protocols.oneshot`.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters, or "auto": the coordinator chooses among 1..``max_clusters``
+    local_clusters : clusters that parties look for; None: ``n_clusters``, three times as many with
+        ``trim``; "auto": twice the square root of a party's rows, whatever ``n_clusters`` is (as
+        always when that is "auto" too)
+    n_init : starts of each party's k-means
+    send : "counts" of the rows behind centroids, or root mean square "radii" where counts may not
+        leave (parties of unlike size then count alike)
+    trim : share of all rows to leave out as outliers
+    refine : one more round, in which parties send sums and counts about the centres: an exact Lloyd
+        step on all rows
+    max_clusters : most clusters that "auto" tries
+    policy : what parties let out: "study", "deployment", a policy, or one for each party
+    random_state : seed
+
+    Attributes
+    ----------
+    cluster_centers_, labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpooled import OneShotKMeans
+    >>> hospitals = {"A": np.array([[0.0], [1.0], [9.0]]), "B": np.array([[0.5], [10.0]])}
+    >>> model = OneShotKMeans(n_clusters=2, random_state=0).fit(hospitals)
+    >>> sorted(float(center) for center in model.cluster_centers_[:, 0])
+    [0.5, 9.5]
+    >>> model.traffic_.floats_up  # two centroids and two counts from each
+    8
+    """
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: Any = 8,
         *,
-        local_clusters: int | None = None,
+        local_clusters: Any = None,
         n_init: int = 10,
+        send: str = "counts",
+        trim: float = 0.0,
         refine: bool = False,
+        max_clusters: int = 30,
         policy: Any = "study",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.local_clusters = local_clusters
         self.n_init = n_init
+        self.send = send
+        self.trim = trim
         self.refine = refine
+        self.max_clusters = max_clusters
         self.policy = policy
         self.random_state = random_state
 
-    def _protocol(self, n_clusters: int, parties: Parties) -> oneshot.OneShotKMeans:
-        return oneshot.OneShotKMeans(
+    _number_may_be_found = True
+
+    def _protocol(self, n_clusters: int | None, parties: Parties) -> oneshot.OneShotKMeans:
+        protocol = oneshot.OneShotKMeans(
             n_clusters,
-            whole_or_none("local_clusters", self.local_clusters, 1) or n_clusters,
+            self._local_clusters(n_clusters),
             n_init=whole("n_init", self.n_init, 1),
+            send=one_of("send", self.send, oneshot.SENT),
+            trim=fraction("trim", self.trim),
             refine=flag("refine", self.refine),
+            max_clusters=whole("max_clusters", self.max_clusters, 1),
         )
+        if protocol.send == "radii" and (protocol.refine or n_clusters is None):
+            what = "refine=True" if protocol.refine else "n_clusters='auto'"
+            raise InputError(
+                f"{what} needs counts, which send='radii' keeps back; drop one of them."
+            )
+        return protocol
+
+    def _local_clusters(self, n_clusters: int | None) -> int | None:
+        if isinstance(self.local_clusters, str):
+            one_of("local_clusters", self.local_clusters, ("auto",))
+            return None
+        if self.local_clusters is not None:
+            return whole("local_clusters", self.local_clusters, 1)
+        if n_clusters is None:
+            return None
+        return 3 * n_clusters if self.trim else n_clusters

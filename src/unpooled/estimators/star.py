@@ -11,7 +11,7 @@ import numpy as np
 from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
-from unpooled.checks import whole
+from unpooled.checks import one_of, whole
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
@@ -33,8 +33,11 @@ class StarEstimator(CentersEstimator):
     policy: Any
     random_state: Any
 
+    _number_may_be_found = False
+    """Whether ``n_clusters="auto"`` means something."""
+
     @abstractmethod
-    def _protocol(self, n_clusters: int, parties: Parties) -> StarProtocol:
+    def _protocol(self, n_clusters: Any, parties: Parties) -> StarProtocol:
         """The protocol with the estimator's options, checked."""
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -48,19 +51,19 @@ class StarEstimator(CentersEstimator):
         sample_weight : a weight for each row, in the same form as ``X``
         """
         table = read(X, groups, sample_weight, Expected(type(self).__name__))
-        n_clusters = whole("n_clusters", self.n_clusters, 1)
+        n_clusters = self._n_clusters()
         protocol = self._protocol(n_clusters, table.parties)
         policy = options.policy(self.policy, table.parties.names)
         seed = options.seed(self.random_state)
-        repeats = options.refuse_too_many_clusters(n_clusters, table)
+        repeats = options.refuse_too_many_clusters(n_clusters or 1, table)
         options.refuse_no_extent(table)
         history = _History()
         how = Options(policy=policy, threads=min(cpu_count(), len(table.parties)))
         run = self._run(protocol, table.parties, seed, how, history)
         found = np.array(run.result["centers"])
         if repeats:
-            found = found[np.arange(n_clusters) % len(found)]
-        if len(found) < n_clusters:
+            found = found[np.arange(n_clusters or 1) % len(found)]
+        if len(found) < (n_clusters or 1):
             warnings.warn(
                 f"{type(self).__name__} found {len(found)} centres, fewer than n_clusters="
                 f"{n_clusters}: parties sent no more that differ.",
@@ -79,6 +82,13 @@ class StarEstimator(CentersEstimator):
         }
         self._keep(run)
         return self
+
+    def _n_clusters(self) -> int | None:
+        """The number asked for; None for "auto"."""
+        if self._number_may_be_found and isinstance(self.n_clusters, str):
+            one_of("n_clusters", self.n_clusters, ("auto",))
+            return None
+        return whole("n_clusters", self.n_clusters, 1)
 
     def _run(
         self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: _History

@@ -58,6 +58,15 @@ def means_of(rows: FloatArray, weights: FloatArray, labels: IntArray) -> Cluster
     return Clustering(sums / counts[:, None], labels, counts)
 
 
+def scatter_of(rows: FloatArray, weights: FloatArray, found: Clustering) -> FloatArray:
+    """Σ w |x - c|² over the rows of each centre."""
+    there = found.labels >= 0
+    labels = found.labels[there]
+    difference = rows[there] - found.centers[labels]
+    squared = weights[there] * np.vecdot(difference, difference)
+    return np.bincount(labels, squared, len(found.centers)).astype(np.float64)
+
+
 def distinct_rows(rows: FloatArray, most: int) -> tuple[FloatArray, IntArray] | None:
     """The distinct rows and which of them each row is, if there are at most ``most`` of them."""
     # Almost always settled by a few rows.

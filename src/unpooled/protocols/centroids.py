@@ -13,9 +13,10 @@ from unpooled.wire.disclosure import sendable
 from unpooled.wire.message import Summary
 
 
-def presentable(clustering: Clustering, data: PartyData) -> IntArray:
-    """The numbers of the clusters that the party's minimum count lets it speak of."""
-    return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
+def presentable(clustering: Clustering, data: PartyData, least: int | None = None) -> IntArray:
+    """The numbers of the clusters that a minimum count, by default the party's, lets it send."""
+    least = data.min_count if least is None else least
+    return sendable(clustering.labels, data.weights, len(clustering.centers), least)
 
 
 def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:

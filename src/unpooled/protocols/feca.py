@@ -54,7 +54,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from unpooled.kernels.kmeans import Clustering, cluster
+from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, IntArray, PartyData
@@ -113,8 +113,7 @@ def refined(rows: FloatArray, weights: FloatArray, found: Clustering, merge: boo
     """Algorithm 2; rows of a dropped centroid get the label -1."""
     centers, counts = found.centers.copy(), found.counts.copy()
     there = found.labels >= 0
-    squared = np.square(rows[there] - centers[found.labels[there]]).sum(axis=1)
-    scatter = np.bincount(found.labels[there], weights[there] * squared, len(centers))
+    scatter = scatter_of(rows, weights, found)
     name = np.arange(len(centers))  # what each cluster is called now; -1 once dropped
     left = list(range(len(centers)))
     while len(left) > 2:

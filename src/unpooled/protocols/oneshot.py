@@ -1,40 +1,103 @@
-"""placeholder"""
+"""One-shot k-means: weighted k-means of the parties' centroids.
+
+Every party runs k-means with k' clusters and several starts, and sends its centroids with the
+number of rows behind each, once. The coordinator runs k-means on the centroids, weighted by the
+counts, and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which
+every set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest
+centre is not that of their centroid:
+
+    Σ_x min_c |x - c|²  <=  Σ_j n_j min_c |c_j - c|² + Σ_j Q_j,    Q_j = scatter about c_j.
+
+A party that holds few of the clusters splits those it has, and one whose local optimum is poor
+sends a few centroids that lie between clusters; both matter little, since the coordinator sees
+every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator
+are what makes the difference to a single one (fewer, down to ten, where it has many centroids).
+
+**k' (``local_clusters``)** is k; 3 k with ``trim``, since outliers take centroids of their own;
+None lets every party choose 2 n^½ for its n rows: parties need not know k, the coordinator
+decides.
+
+**k unknown (``n_clusters=None``)**: the coordinator tries 1..``max_clusters`` and takes the number
+with the least BIC for round Gaussians of one variance (X-means, Pelleg & Moore 2000). Parties also
+send Q_j, since Σ Q_j plus the coordinator's cost is the cost of the rows.
+
+**Outliers (``trim``)**: that share of the weight is left out, the farthest first
+(:mod:`unpooled.kernels.trimmed`).
+
+**Where counts may not leave (``send="radii"``)**: parties send r_j = (Q_j / n_j)^½ instead.
+Clusters of a good k-means solution have about the same scatter (Gersho 1979), so 1 / r_j² stands
+in for n_j, scaled to add up to 1 at each party. Clusters of fewer than 10 rows are not sent, their
+radii being noise. Parties of unlike size count alike, so expect worse centres than with counts.
+
+**Refinement (``refine=True``)**: one exact Lloyd round on all rows
+(:mod:`unpooled.protocols.sums`).
+
+Decided here: a party with fewer distinct rows than k' sends each; one whose policy has a minimum
+count leaves out smaller clusters (dropping their rows did better than handing them to the next
+cluster). If fewer than k distinct centroids arrive, there are as many centres, and the estimator
+warns.
+
+Sent by a party: d + 1 numbers for each centroid (d + 2 with ``n_clusters=None``), at most k' (d +
+1); with ``refine`` K (d + 2) more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
 
-from unpooled.kernels.kmeans import cluster
+from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
+from unpooled.kernels.trimmed import trimmed_cluster
 from unpooled.protocols import sums
 from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, PartyData
+from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note
 from unpooled.wire.policy import Release
+
+SENT = ("counts", "radii")
+_LEAST_FOR_RADII = 10
+_STARTS = (10, 100)
+_WORK = 8_000_000
+"""Points x clusters x starts at the coordinator, within the bounds above: about a second."""
 
 
 @dataclass(frozen=True)
 class OneShotKMeans(StarProtocol):
-    n_clusters: int
-    local_clusters: int
+    """The protocol; None stands for the estimator's "auto"."""
+
+    n_clusters: int | None
+    local_clusters: int | None
     n_init: int = 10
+    send: str = "counts"
+    trim: float = 0.0
     refine: bool = False
+    max_clusters: int = 30
     name: ClassVar[str] = "one-shot k-means"
 
     @property
     def releases(self) -> tuple[Release, ...]:
+        if self.send == "radii":
+            why = "means of the rows of local clusters, and their root mean square distances"
+            return (Release("centroids", ("centroids", "radii"), ("sums",), why),)
         why = "means and numbers of the rows of local clusters"
-        first = Release("centroids", ("centroids", "counts"), ("sums", "counts"), why)
+        fields = ("centroids", "counts", *(("scatter",) if self.n_clusters is None else ()))
+        first = Release("centroids", fields, ("sums", "counts"), why)
         return (first, sums.RELEASE) if self.refine else (first,)
 
     @property
     def asks(self) -> tuple[Release, ...]:
         first = Release("centroids", (), ("model",), "nothing but the question")
         return (first, sums.ASK) if self.refine else (first,)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        first: dict[str, Step] = {"centroids": self.centroids}
+        return {**first, "sums": sums.cluster_sums} if self.refine else first
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         result = yield from self.one_shot(rng)
@@ -45,22 +108,76 @@ class OneShotKMeans(StarProtocol):
         return {"centers": sums.means(*sums.added(replies), centers, rng)}
 
     def one_shot(self, rng: np.random.Generator) -> Coordinator:
+        """The coordinator without the refinement."""
         replies = yield Ask("centroids")
-        centroids, counts = gathered(replies, "centroids"), gathered(replies, "counts")
-        refuse_too_few(len(centroids), 1)
-        yield Note(0, {"received": np.array(len(centroids))})
-        return {"centers": cluster(centroids, counts, self.n_clusters, 50, rng).centers}
+        points = gathered(replies, "centroids")
+        refuse_too_few(len(points), 1)
+        yield Note(0, {"received": np.array(len(points))})
+        weights = gathered(replies, "counts") if self.send == "counts" else _standing_in(replies)
+        if self.n_clusters is not None:
+            return {"centers": self._aggregated(points, weights, self.n_clusters, rng).centers}
+        scatter = float(gathered(replies, "scatter").sum())
+        return {"centers": self._best_number(points, weights, scatter, rng).centers}
 
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        first: dict[str, Step] = {"centroids": self.centroids}
-        return {**first, "sums": sums.cluster_sums} if self.refine else first
+    def _aggregated(
+        self, points: FloatArray, weights: FloatArray, k: int, rng: np.random.Generator
+    ) -> Clustering:
+        starts = int(np.clip(_WORK // (len(points) * k), *_STARTS))
+        if self.trim > 0:
+            return trimmed_cluster(points, weights, k, self.trim, starts, rng)
+        return cluster(points, weights, k, starts, rng)
+
+    def _best_number(
+        self, points: FloatArray, weights: FloatArray, scatter: float, rng: np.random.Generator
+    ) -> Clustering:
+        """The clustering of least BIC."""
+        tried = range(1, min(self.max_clusters, len(points)) + 1)
+        found = [self._aggregated(points, weights, k, rng) for k in tried]
+        return min(found, key=lambda own: bic(points, weights, scatter, own))
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
-        found = cluster(data.rows, data.weights, self.local_clusters, self.n_init, rng)
-        kept = presentable(found, data)
-        reply = {"centroids": found.centers[kept], "counts": found.counts[kept]}
+        """The party's own k-means."""
+        wanted = self.local_clusters or max(1, ceil(2 * np.sqrt(len(data.rows))))
+        found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
+        least = max(data.min_count, _LEAST_FOR_RADII if self.send == "radii" else 1)
+        kept = presentable(found, data, least)
+        reply = {"centroids": found.centers[kept]}
+        scatter = scatter_of(data.rows, data.weights, found)[kept]
+        if self.send == "radii":
+            reply["radii"] = np.sqrt(scatter / found.counts[kept])
+        else:
+            reply["counts"] = found.counts[kept]
+        if self.n_clusters is None:
+            reply["scatter"] = scatter
         answer = summary(reply, found, kept)
         return answer, sums.atoms_after(data, answer.behind)
+
+
+def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
+    """1 / r², adding up to 1 at each party; a radius of 0 is that of rows that coincide."""
+    parts = []
+    for reply in replies.values():
+        radii: FloatArray = reply["radii"]
+        floor = 1e-3 * radii.max(initial=0.0) or 1.0
+        weights = np.maximum(radii, floor) ** -2.0
+        parts.append(weights / max(weights.sum(), np.finfo(float).tiny))
+    return np.concatenate(parts)
+
+
+def bic(points: FloatArray, weights: FloatArray, scatter: float, found: Clustering) -> float:
+    """-2 log likelihood + (number of parameters) log n of round Gaussians of one variance.
+
+    With n rows of d columns, n_k of them in cluster k, and σ² = cost / (d (n - K)), where the cost
+    is the rows' scatter about the parties' centroids plus the centroids' about the centres:
+
+        BIC = K (d + 1) log n - 2 Σ_k n_k log(n_k / n) + n d log σ².
+    """
+    total, d, k = float(weights.sum()), points.shape[1], len(found.centers)
+    cost = scatter + float(scatter_of(points, weights, found).sum())
+    if total <= k or cost <= 0:
+        return np.inf if total <= k else -np.inf
+    entropy = float((found.counts * np.log(found.counts / total)).sum())
+    variance = cost / (d * (total - k))
+    return float(k * (d + 1) * np.log(total) - 2 * entropy + total * d * np.log(variance))

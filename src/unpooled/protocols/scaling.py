@@ -63,9 +63,7 @@ class Moments(StarProtocol):
     def steps(self) -> Mapping[str, Step]:
         return {"moments": self.moments}
 
-    def moments(
-        self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
-    ) -> Answer:
+    def moments(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """The party's own weight, mean and scatter."""
         everything = np.zeros(len(data.rows), dtype=np.int64)
         labels, _ = coarsened(None, everything, data.weights, data.min_count)

@@ -5,9 +5,9 @@ k, with N_k = Σ w, S_k = Σ w x and Q_k = Σ w |x - c_k|². The sums of all par
 pooled rows, so S_k / N_k are the centres that Lloyd's iteration on the pooled rows would find, and
 Σ Q_k the cost of the centres that were sent.
 
-A party whose policy has a minimum count moves rows between clusters in groups that are large enough
+A party whose policy has a minimum count moves rows between clusters in groups that are large
+enough, and leaves out groups that do not agree where to go
 (:func:`unpooled.wire.disclosure.coarsened`): successive answers then never tell fewer rows apart.
-Sums and counts stay those of a true partition of its rows.
 
 Sent by a party in a round: K (d + 2) numbers.
 """
@@ -47,7 +47,7 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
     scatter = sums_by_label(squared[:, None], np.ones(len(squared)), labels, len(centers))[0][:, 0]
     reply = {"sums": sums, "counts": counts, "scatter": scatter}
     held_back = int((labels != wanted)[data.weights > 0].sum())
-    remark = f"{held_back} rows counted with the rest of their group: too few moved alone"
+    remark = f"{held_back} rows counted with their group or left out: too few to move alone"
     return Summary(reply, labels, remark if held_back else ""), known
 
 

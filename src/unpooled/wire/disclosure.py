@@ -25,6 +25,8 @@ from unpooled.types import Array, BoolArray, FloatArray, IntArray
 ROUNDING = 1e-9
 """Effective sizes are compared with whole numbers up to this share."""
 
+_AGREED = 2 / 3
+
 
 def effective_sizes(labels: IntArray, weights: FloatArray, n_labels: int) -> FloatArray:
     """(Σ w)² / Σ w² over the rows of each label; 0 where there are none."""
@@ -102,40 +104,55 @@ def _or_many(sizes: FloatArray) -> FloatArray:
 
 
 def coarsened(
-    atoms: IntArray | None, labels: IntArray, weights: FloatArray, min_count: int
+    atoms: IntArray | None, wanted: IntArray, weights: FloatArray, min_count: int
 ) -> tuple[IntArray, IntArray]:
     """Labels that may leave, as near as can be to those wanted, and the atoms they leave behind.
 
-    Within each atom, the rows that want the same label form a cell. Cells that are too small join
-    the largest cell of their atom, and where that does not make every cell large enough the whole
-    atom goes with its largest cell. Atoms that are too small themselves (a party with few rows)
-    are left out: label -1.
+    Within each atom, the rows that want the same label form a cell. Cells that are large enough get
+    what they want. The others of the atom are taken together: if they are enough, they get the
+    label that two thirds of them want, or -1 (left out) if there is none; if they are too few,
+    they go with the atom's largest cell. Where weights are so unlike that this does not make every
+    cell large enough, the whole atom is taken together. An atom that is itself too small (a party
+    with few rows) is left out.
     """
-    atoms = np.zeros(len(labels), dtype=np.int64) if atoms is None else atoms
-    if min_count <= 1:
-        return labels, refined(atoms, labels)
-    for whole_atoms in (False, True):
-        cells = refined(atoms, labels)
-        sizes = effective_sizes(cells, weights, int(cells.max(initial=-1)) + 1)
-        poor = ~enough(sizes, min_count)[cells]
-        if not poor.any():
-            return labels, cells
-        if whole_atoms:
-            poor = np.isin(atoms, atoms[poor])
-        labels = np.where(poor, _of_largest_cell(atoms, cells, sizes, labels), labels)
-    sizes = effective_sizes(atoms, weights, int(atoms.max(initial=-1)) + 1)
-    labels = np.where(enough(sizes, min_count)[atoms], labels, -1)
+    atoms = np.zeros(len(wanted), dtype=np.int64) if atoms is None else atoms
+    if min_count <= 1 or not len(wanted):
+        return wanted, refined(atoms, wanted)
+    few = ~_enough_rows(refined(atoms, wanted), weights, min_count)
+    labels = wanted
+    if few.any():
+        together = _enough_rows(np.where(few, 2 * atoms, 2 * atoms + 1), weights, min_count)
+        agreed = _agreed(atoms, wanted, np.where(few, weights, 0.0), at_least=_AGREED)
+        largest = _agreed(atoms, wanted, weights, at_least=0.0)
+        labels = np.where(few, np.where(together, agreed, largest), wanted)
+        poor = ~_enough_rows(refined(atoms, labels), weights, min_count)
+        if poor.any():
+            whole = _agreed(atoms, wanted, weights, at_least=_AGREED)
+            whole = np.where(_enough_rows(atoms, weights, min_count), whole, -1)
+            labels = np.where(np.isin(atoms, atoms[poor]), whole, labels)
     return labels, refined(atoms, labels)
 
 
-def _of_largest_cell(
-    atoms: IntArray, cells: IntArray, sizes: FloatArray, labels: IntArray
-) -> IntArray:
-    """For every row, the label of the largest cell in its atom (the lowest of equals)."""
-    order = np.lexsort((-labels, sizes[cells], atoms))
-    best = np.zeros(int(atoms.max(initial=-1)) + 1, dtype=np.int64)
-    best[atoms[order]] = labels[order]  # the last one written is the largest
-    return best[atoms]
+def _enough_rows(groups: IntArray, weights: FloatArray, min_count: int) -> BoolArray:
+    """For every row, whether its group is large enough."""
+    sizes = effective_sizes(groups, weights, int(groups.max(initial=-1)) + 1)
+    return enough(sizes, min_count)[groups]
+
+
+def _agreed(groups: IntArray, labels: IntArray, weights: FloatArray, at_least: float) -> IntArray:
+    """For every row, the label that most of its group has, by weight (the lowest of equals).
+
+    -1 if less than the share ``at_least`` has it.
+    """
+    cells = refined(groups, labels)
+    mass = np.bincount(cells, weights)
+    order = np.lexsort((-labels, mass[cells], groups))
+    n_groups = int(groups.max(initial=-1)) + 1
+    first, share = np.zeros(n_groups, dtype=np.int64), np.zeros(n_groups)
+    first[groups[order]] = labels[order]  # the last one written is the largest
+    share[groups[order]] = mass[cells[order]]
+    total = np.bincount(groups, weights, n_groups)
+    return np.where(share >= at_least * total, first, -1)[groups]
 
 
 def sendable(labels: IntArray, weights: FloatArray, n_clusters: int, min_count: int) -> IntArray:

@@ -1,0 +1,203 @@
+"""Estimators with a coordinator refuse bad input in one sentence, and leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from tests.estimators.test_bad_input import DATA, GOOD, A, B, frame, spoilt
+from tests.sentences import refuses
+from unpooled import KFED, FeCA, FederatedKMeans, FuzzyCMeans, MatchedAveraging
+from unpooled.errors import InputError, PolicyRefusal, ProtocolError
+from unpooled.preprocessing import StandardScaler
+from unpooled.wire.policy import Deployment, Study
+
+CLUSTERERS = {
+    own.__name__: own for own in (FeCA, KFED, MatchedAveraging, FuzzyCMeans, FederatedKMeans)
+}
+every = pytest.mark.parametrize("name", CLUSTERERS)
+
+
+def made(name: str, **options: Any) -> Any:
+    return CLUSTERERS[name](**{"n_clusters": 2, "random_state": 0, **options})
+
+
+def refused(
+    model: Any, words: str, data: Any = GOOD, fit: Any = None, error: type[Exception] = InputError
+) -> None:
+    before = dict(vars(model))
+    refuses(lambda: model.fit(data, **(fit or {})), words, error)
+    assert vars(model) == before  # nothing half-done is left
+
+
+@every
+@pytest.mark.parametrize("case", DATA)
+def test_bad_data(name: str, case: str) -> None:
+    data, fit, words = DATA[case]
+    refused(made(name), words, data, fit)
+
+
+@pytest.mark.parametrize("case", sorted(set(DATA) - {"no extent"}))
+def test_bad_data_to_scale(case: str) -> None:
+    data, fit, words = DATA[case]
+    refused(StandardScaler(), words, data, fit)
+
+
+@every
+def test_sparse_data_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        made(name).fit(sp.csr_array(A))
+
+
+WHOLE = {0: "=0", -3: "=-3", 2.5: "=2.5", True: "=True", "3": "='3'", np.nan: "=nan"}
+COUNTS = [
+    *((name, "n_clusters") for name in CLUSTERERS),
+    *((name, "n_init") for name in CLUSTERERS),
+    ("FeCA", "local_clusters"),
+    ("KFED", "local_clusters"),
+    ("FuzzyCMeans", "max_rounds"),
+    ("FuzzyCMeans", "local_steps"),
+    ("FederatedKMeans", "max_rounds"),
+]
+
+
+@pytest.mark.parametrize("value", WHOLE, ids=str)
+@pytest.mark.parametrize(("name", "option"), COUNTS)
+def test_numbers_that_must_be_whole(name: str, option: str, value: Any) -> None:
+    words = f"{option}{WHOLE[value]} must be a whole number of at least 1"
+    refused(made(name, **{option: value}), words)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [c for c in COUNTS if c[1] not in ("local_clusters", "local_steps")]
+)
+def test_numbers_that_must_be_there(name: str, option: str) -> None:
+    refused(made(name, **{option: None}), f"{option}=None must be a whole number")
+
+
+@pytest.mark.parametrize("name", ["FuzzyCMeans", "FederatedKMeans"])
+@pytest.mark.parametrize("value", [-1e-9, np.nan, np.inf, "small", None, True])
+def test_tolerances(name: str, value: Any) -> None:
+    refused(made(name, tol=value), f"tol={value!r} must be a finite number of at least 0")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("FeCA", {"radius": "largest"}, "radius='largest' is not known; give 'empirical'"),
+        ("FeCA", {"radius": None}, "radius=None is not known"),
+        ("FeCA", {"radius": 1.0}, "radius=1.0 is not known"),
+        ("FeCA", {"radius": ["empirical"]}, "radius=.*is not known"),
+        ("FeCA", {"merge": "average"}, "merge='average' must be True or False"),
+        ("FeCA", {"merge": 1}, "merge=1 must be True or False"),
+        ("FeCA", {"merge": None}, "merge=None must be True or False"),
+        ("KFED", {"n_clusters": 7, "local_clusters": 2}, "local_clusters=2 at 3 parties makes few"),
+        ("FuzzyCMeans", {"fuzzifier": 1}, "fuzzifier=1 must be a finite number greater than 1"),
+        ("FuzzyCMeans", {"fuzzifier": 0.5}, "fuzzifier=0.5 must be"),
+        ("FuzzyCMeans", {"fuzzifier": np.inf}, "fuzzifier=inf must be"),
+        ("FuzzyCMeans", {"fuzzifier": np.nan}, "fuzzifier=nan must be"),
+        ("FuzzyCMeans", {"fuzzifier": "2"}, "fuzzifier='2' must be"),
+        ("FuzzyCMeans", {"fuzzifier": None}, "fuzzifier=None must be"),
+        ("FuzzyCMeans", {"merge": "median"}, "merge='median' is not known; give 'average'"),
+        ("FuzzyCMeans", {"merge": True}, "merge=True is not known"),
+        ("FuzzyCMeans", {"merge": None}, "merge=None is not known"),
+        ("FederatedKMeans", {"init": "k-means++"}, "init='k-means[+]{2}' is not known; give 'one-"),
+        ("FederatedKMeans", {"init": "random"}, "init='random' is not known"),
+        ("FederatedKMeans", {"init": None}, "init is a NoneType|init has"),
+        ("FederatedKMeans", {"init": 3}, r"init has shape \(\); it must be \(2, 3\)"),
+        ("FederatedKMeans", {"init": np.zeros((2, 2))}, r"init has shape \(2, 2\); it must be"),
+        ("FederatedKMeans", {"init": np.zeros((3, 3))}, r"init has shape \(3, 3\); it must be"),
+        ("FederatedKMeans", {"init": np.zeros((3, 2, 3))}, r"init has shape \(3, 2, 3\)"),
+        ("FederatedKMeans", {"init": np.full((2, 3), np.nan)}, "init has a value that is NaN"),
+        ("FederatedKMeans", {"init": np.full((2, 3), 1e200)}, "init has a value that is NaN or be"),
+        ("FederatedKMeans", {"init": [["a"]]}, "init is a list that is no array of numbers"),
+        ("FederatedKMeans", {"init": 1j * np.ones((2, 3))}, "init is a ndarray that is no array"),
+        ("FederatedKMeans", {"init": lambda x: x}, "init is a function that is no array"),
+    ],
+)  # fmt: skip
+def test_bad_options(name: str, options: dict[str, Any], words: str) -> None:
+    refused(made(name, **options), words)
+
+
+@every
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("strict", "policy='strict' is not known; give 'study' or 'deployment', a policy of"),
+        (None, "policy=None is not known"),
+        (10, "policy=10 is not known"),
+        (Study, "policy=<class .*Study'> is not known"),
+        ({"north": "study"}, "Party south has no policy; name one for every party"),
+        ({}, "Party north has no policy"),
+        (dict.fromkeys([*GOOD, "east"], "study"), "policy names 'east', which is no party"),
+        ({**dict.fromkeys(GOOD, "study"), "west": "strict"}, "policy='strict' is not known"),
+        ({**dict.fromkeys(GOOD, "study"), "west": None}, "policy=None is not known"),
+    ],
+    ids=str,
+)
+def test_bad_policies(name: str, policy: Any, words: str) -> None:
+    refused(made(name, policy=policy), words)
+
+
+@every
+def test_bad_seeds(name: str) -> None:
+    for state, shown in ((-1, "-1"), ("x", "'x'"), (2.5, "2.5")):
+        refused(made(name, random_state=state), f"random_state={shown} cannot seed a generator")
+
+
+@every
+def test_more_clusters_than_distinct_rows(name: str) -> None:
+    refused(made(name, n_clusters=16), "n_clusters=16 is more than the 15 distinct rows of all")
+    rows = np.array([[0.0, 1.0], [2.0, 3.0]])
+    parties = [np.repeat(rows, 20, axis=0), rows]
+    refused(made(name, n_clusters=3), "n_clusters=3 is more than the 2 distinct rows", parties)
+    refused(made(name, n_clusters=3), "n_samples=2", rows)
+    found = made(name).fit(parties).cluster_centers_
+    assert sorted(found.tolist()) == pytest.approx(rows) or name == "FuzzyCMeans"
+
+
+@every
+def test_parties_that_are_all_too_small_to_speak(name: str) -> None:
+    model = made(name, policy="deployment")  # of 6, 5 and 4 rows
+    refused(model, "The parties sent 0 centroids, too few", error=ProtocolError)
+    # The sentence speaks of what was asked for.
+    with pytest.raises(ProtocolError) as caught:
+        model.fit(GOOD)
+    assert "1 clusters" not in str(caught.value)
+
+
+@every
+def test_caps_are_kept(name: str) -> None:
+    tight = Deployment(min_count=1, max_floats=3)
+    refused(made(name, policy=tight), "over its cap of 3", error=PolicyRefusal)
+
+
+@every
+def test_a_failed_fit_leaves_the_last_good_one(name: str) -> None:
+    model = made(name).fit(GOOD)
+    before = {key: value for key, value in vars(model).items() if key.endswith("_")}
+    refuses(lambda: model.fit([A, spoilt(B, np.nan)]), "Party 1 has a NaN")
+    model.set_params(n_init=0)
+    refuses(lambda: model.fit(GOOD), "n_init=0")
+    after = {key: value for key, value in vars(model).items() if key.endswith("_")}
+    assert before.keys() == after.keys()
+    assert all(before[key] is after[key] for key in before)
+
+
+@every
+def test_new_rows_must_look_like_the_fitted_ones(name: str) -> None:
+    model = made(name).fit([frame(A), frame(B)])
+    for method in (model.predict, model.transform):
+        words = f"X has 2 features, but {name} is expecting 3 features"
+        refuses(lambda m=method: m(A[:, :2]), words)
+        refuses(lambda m=method: m(frame(A, "xyw")), "X lacks the column 'z'")
+        bad = {"a": frame(A), "b": frame(spoilt(B, np.nan, 1))}
+        refuses(lambda m=method, b=bad: m(b), "Party b has a NaN in column 'y'")
+        refuses(lambda m=method: m([A, B[:0]]), "Party 1 has no rows")
+    assert np.array_equal(model.predict(frame(A)[["z", "x", "y"]]), model.predict(frame(A)))
+    with pytest.raises(NotFittedError):
+        made(name).predict(A)

@@ -1,0 +1,175 @@
+"""The differencing attack on every protocol with a coordinator.
+
+The attacker is the coordinator. It knows what every party sent, takes each mean and sum for a row,
+and subtracts from each other the sums of any two rounds, cluster by cluster, over pairs of
+clusters, and over all of them; where the counts differ by one, the difference is a row.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+from sklearn.datasets import load_digits
+
+from tests.conformance.toys import Mean
+from unpooled import partition
+from unpooled.drivers.local import Options, run_star
+from unpooled.errors import PolicyRefusal
+from unpooled.protocols.coreset import CoresetKMeans
+from unpooled.protocols.feca import FeCA
+from unpooled.protocols.federated import FederatedKMeans
+from unpooled.protocols.fuzzy import FuzzyCMeans
+from unpooled.protocols.kfed import KFED
+from unpooled.protocols.matched import MatchedAveraging
+from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.scaling import Moments
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import Body, Parties
+from unpooled.wire import DEPLOYMENT, STUDY, Deployment, Policy, Reply
+
+DIGITS, CLASSES = load_digits(return_X_y=True)
+START = DIGITS[:10] + 0.01  # what a coordinator would send that wants rows
+
+PROTOCOLS = {
+    "feca": FeCA(10, 10),
+    "feca, literal, many local clusters": FeCA(10, 25, merge=False, n_init=1),
+    "k-fed": KFED(10, 10),
+    "matched averaging": MatchedAveraging(10),
+    "fuzzy, average": FuzzyCMeans(10, merge="average", local_steps=1, fuzzifier=1.1),
+    "fuzzy, k-means": FuzzyCMeans(10, fuzzifier=1.05, max_rounds=5),
+    "one-shot": OneShotKMeans(10, 25),
+    "one-shot, refined": OneShotKMeans(10, 10, refine=True),
+    "federated": FederatedKMeans(OneShotKMeans(10, 10), tol=0.0, max_rounds=24),
+    "federated, given start": FederatedKMeans(START, tol=0.0, max_rounds=24),
+    "moments": Moments(),
+    "coreset": CoresetKMeans(10, 100),
+}
+
+
+def digits(alpha: float | None) -> Parties:
+    groups = (
+        partition.iid(len(DIGITS), n_parties=10, random_state=0)
+        if alpha is None
+        else partition.dirichlet(CLASSES, n_parties=10, alpha=alpha, random_state=0)
+    )
+    return Parties.of([DIGITS[groups == i] for i in range(10)])
+
+
+def recovered(protocol: StarProtocol, parties: Parties, policy: Policy) -> int:
+    """How many rows the attacker finds exactly."""
+    heard: dict[str, list[Body]] = {name: [] for name in parties.names}
+
+    def listen(who: str, message: object) -> None:
+        if isinstance(message, Reply):
+            heard[who].append(message.body)
+
+    with suppress(PolicyRefusal):  # what left before counts all the same
+        run_star(protocol, parties, seed=1, options=Options(policy=policy, watch=listen))
+    found = 0
+    for i, name in enumerate(parties.names):
+        guesses = np.concatenate([np.empty((0, parties.n_features)), *attack(heard[name])])
+        if len(guesses):
+            distance, _ = cKDTree(guesses).query(parties[i].rows)
+            found += int((distance < 1e-6).sum())
+    return found
+
+
+def attack(bodies: list[Body]) -> list[np.ndarray]:
+    """Everything that might be a row."""
+    guesses, rounds = [], []
+    for body in bodies:
+        for name in ("centroids", "centers", "mean", "rows", "points"):
+            if name in body:
+                guesses.append(np.atleast_2d(body[name]))
+        counted = sums_and_counts(body)
+        if counted is not None:
+            rounds.append(with_unions(*counted))
+            guesses.append(quotients(*rounds[-1]))
+    for (a, n), (b, m) in combinations(rounds, 2):
+        if len(a) == len(b):
+            guesses.append(quotients(a - b, n - m))
+        else:
+            for k in range(len(a)):
+                guesses.append(quotients(a[k] - b, n[k] - m))
+    return guesses
+
+
+def sums_and_counts(body: Body) -> tuple[np.ndarray, np.ndarray] | None:
+    if "sums" in body:
+        return body["sums"], body["counts"]
+    for means, counts in (("centroids", "counts"), ("centers", "support"), ("mean", "weight")):
+        if means in body and counts in body:
+            return np.atleast_2d(body[means]) * body[counts][:, None], body[counts]
+    return None
+
+
+def with_unions(sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sums, those of pairs, of all but one, and of all."""
+    pairs = list(combinations(range(len(sums)), 2))
+    left, right = (np.array([pair[side] for pair in pairs], dtype=int) for side in (0, 1))
+    total, count = sums.sum(axis=0), counts.sum()
+    return (
+        np.vstack([sums, sums[left] + sums[right], total - sums, total[None]]),
+        np.concatenate([counts, counts[left] + counts[right], count - counts, [count]]),
+    )
+
+
+def quotients(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    some = np.abs(counts) > 1e-9
+    return sums[some] / np.broadcast_to(counts, len(sums))[some, None]
+
+
+@pytest.mark.parametrize("alpha", [None, 0.3], ids=["iid", "Dirichlet"])
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_no_row_is_recovered_under_deployment(name: str, alpha: float | None) -> None:
+    assert recovered(PROTOCOLS[name], digits(alpha), DEPLOYMENT) == 0
+
+
+def test_the_attack_works_where_nothing_stops_it() -> None:
+    """Otherwise the test above could not fail; it is why `study` stays inside one process."""
+    parties = digits(None)
+    assert recovered(PROTOCOLS["federated, given start"], parties, STUDY) > 100
+    assert recovered(PROTOCOLS["federated"], parties, STUDY) > 10
+    assert recovered(PROTOCOLS["one-shot"], parties, STUDY) > 0
+    assert recovered(PROTOCOLS["one-shot, refined"], parties, STUDY) > 0
+    assert recovered(PROTOCOLS["feca, literal, many local clusters"], parties, STUDY) > 0
+    assert recovered(PROTOCOLS["coreset"], parties, STUDY) > 50
+
+
+def test_a_minimum_of_two_already_stops_single_rows() -> None:
+    policy = Deployment(min_count=2)
+    assert recovered(PROTOCOLS["federated, given start"], digits(None), policy) == 0
+
+
+def test_a_protocol_that_does_not_say_what_is_behind_its_sums_is_refused() -> None:
+    with pytest.raises(PolicyRefusal, match="does not send 'sums' of round 0, which would tell 0"):
+        run_star(Mean(), Parties.of([DIGITS[:, 2:4]]), options=Options(policy=DEPLOYMENT))
+
+
+def test_caps_end_a_run() -> None:
+    parties = digits(None)
+    rounds = Options(policy=Deployment(max_rounds=1))
+    with pytest.raises(PolicyRefusal, match="has sent in 1 rounds, which is its cap"):
+        run_star(PROTOCOLS["federated, given start"], parties, options=rounds)
+    floats = Options(policy=Deployment(max_floats=1_000))
+    with pytest.raises(PolicyRefusal, match="over its cap of 1000"):
+        run_star(PROTOCOLS["federated, given start"], parties, options=floats)
+
+
+def test_what_was_held_back_is_in_the_ledger_and_costs_little() -> None:
+    parties = digits(None)
+    study = run_star(PROTOCOLS["federated"], parties, seed=1)
+    strict = run_star(PROTOCOLS["federated"], parties, seed=1, options=Options(policy=DEPLOYMENT))
+    assert not study.remarks
+    words = " ".join(remark.text for remarks in strict.remarks.values() for remark in remarks)
+    assert "clusters held back: too few rows" in words
+    assert "too few to move alone" in words
+    costs = [
+        np.square(DIGITS[:, None] - run.result["centers"]).sum(axis=2).min(axis=1).sum()
+        for run in (study, strict)
+    ]
+    assert costs[1] < 1.05 * costs[0]

@@ -1,0 +1,173 @@
+"""What parties send is what the docstrings say, to the number.
+
+Every party holds tight blobs at corners far apart, so that everyone knows what its clusters are and
+how many rows each has. What may leave is worked out here from these numbers alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unpooled import KFED, FeCA, FederatedKMeans, FuzzyCMeans, MatchedAveraging
+from unpooled.preprocessing import StandardScaler
+from unpooled.wire.traffic import Traffic
+
+D, K, MIN = 4, 3, 10
+CORNERS = np.array([[0.0, 10.0, 0.0, 5.0], [20.0, 0.0, 0.0, 5.0], [0.0, 0.0, 30.0, 5.0]])
+BLOBS = {
+    "north": (12, 15, 4),
+    "south": (20, 11, 13),
+    "tiny": (3, 0, 2),
+    "west": (14, 16, 18),
+    "nines": (9, 9, 9),
+    "east": (10, 10, 6),
+}
+"""Rows of each party at each corner; the rows of "tiny" coincide."""
+
+
+def tables() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    made = {}
+    for name, sizes in BLOBS.items():
+        rows = np.repeat(CORNERS, sizes, axis=0)
+        spread = 0.0 if name == "tiny" else 0.05
+        made[name] = rng.permutation(rows + spread * rng.normal(size=rows.shape))
+    return made
+
+
+TABLES = tables()
+policies = pytest.mark.parametrize("policy", ["study", "deployment"])
+
+
+def kept(policy: str) -> list[int]:
+    """Of how many clusters each party may speak: of none of fewer than ten rows, and where those
+    left out are fewer than ten together, not of the smallest others either."""
+    numbers = []
+    for sizes in BLOBS.values():
+        left = sorted(size for size in sizes if size > 0)
+        if policy == "deployment":
+            out = [size for size in left if size < MIN]
+            left = [size for size in left if size >= MIN]
+            while 0 < sum(out) < MIN and left:
+                out.append(left.pop(0))
+        numbers.append(len(left))
+    return numbers
+
+
+def test_what_may_leave_by_hand() -> None:
+    assert kept("study") == [3, 3, 2, 3, 3, 3]
+    # north: 4 is too few, and with 12 and 15 known the rest; nines: the rest is 27; east: 6.
+    assert kept("deployment") == [1, 3, 0, 3, 0, 1]
+
+
+def agree(traffic: Traffic, numbers: list[int]) -> None:
+    assert traffic.by_party["party"].tolist() == list(BLOBS)
+    assert traffic.by_party["floats_up"].tolist() == numbers
+    assert traffic.floats_up == sum(numbers)
+
+
+def fitted(estimator: Any, policy: str, **options: Any) -> Any:
+    return estimator(K, policy=policy, random_state=0, **options).fit(TABLES)
+
+
+ONE_SHOT = {
+    "FeCA: d + 1 for each centroid kept": (FeCA, {}, D + 1),
+    "FeCA, theoretical": (FeCA, {"radius": "theoretical", "merge": False, "n_init": 3}, D + 1),
+    "KFED: d for each centroid": (KFED, {"local_clusters": K}, D),
+    "MatchedAveraging: d for each centroid": (MatchedAveraging, {}, D),
+}
+
+
+@policies
+@pytest.mark.parametrize("case", ONE_SHOT)
+def test_one_shot_methods(case: str, policy: str) -> None:
+    estimator, options, each = ONE_SHOT[case]
+    traffic = fitted(estimator, policy, **options).traffic_
+    agree(traffic, [each * number for number in kept(policy)])
+    assert traffic.floats_down == 0
+    assert traffic.messages == len(BLOBS)
+    assert traffic.rounds == 1
+
+
+def test_feca_pays_for_what_is_left_after_refinement_only() -> None:
+    # Four are looked for where there are three blobs, so one blob is halved. The closest pair are
+    # its halves, which together are a blob. Nothing has more spread but another blob: that is
+    # dropped, if its scatter is more. Sent are the centroids left, of at most four.
+    model = FeCA(K, local_clusters=4, n_init=3, random_state=0).fit(TABLES)
+    received = int(model.history_["received"][0])
+    assert model.traffic_.floats_up == received * (D + 1)
+    most = [4, 4, 2, 4, 4, 4]
+    up = model.traffic_.by_party["floats_up"]
+    assert (up % (D + 1) == 0).all()
+    assert (up <= np.multiply(most, D + 1)).all()
+    assert (up >= D + 1).all()
+
+
+@pytest.mark.parametrize("local", [1, 2, 3])
+def test_kfed_sends_as_many_centroids_as_are_looked_for(local: int) -> None:
+    model = fitted(KFED, "study", local_clusters=local)
+    distinct = [len(np.unique(table, axis=0)) for table in TABLES.values()]
+    assert distinct == [31, 44, 2, 48, 27, 26]
+    agree(model.traffic_, [D * min(local, n) for n in distinct])
+
+
+@policies
+@pytest.mark.parametrize("merge", ["average", "kmeans"])
+@pytest.mark.parametrize("max_rounds", [1, 4])
+def test_fuzzy_c_means(policy: str, merge: str, max_rounds: int) -> None:
+    model = fitted(
+        FuzzyCMeans, policy, merge=merge, max_rounds=max_rounds, tol=0, local_steps=1
+    )  # fmt: skip
+    # At first d + 1 for each centre: blobs are so far apart that the rows behind a centre are
+    # those of its blob. Then K (d + 1) in every round, held back or not.
+    least = 1 if policy == "study" else MIN
+    at_first = [sum(size >= least for size in sizes) for sizes in BLOBS.values()]
+    later = (model.n_rounds_ - 1) * K * (D + 1)
+    agree(model.traffic_, [number * (D + 1) + later for number in at_first])
+    assert model.n_rounds_ == model.traffic_.rounds <= max_rounds
+    assert model.traffic_.floats_down == len(BLOBS) * (model.n_rounds_ - 1) * K * D
+
+
+@policies
+@pytest.mark.parametrize("max_rounds", [1, 5])
+def test_federated_k_means_from_given_centres(policy: str, max_rounds: int) -> None:
+    start = np.array([[0.0, 0.0, 0.0, 5.0], [1.0, 1.0, 1.0, 5.0], [9.0, 9.0, 9.0, 5.0]])
+    model = fitted(FederatedKMeans, policy, init=start, max_rounds=max_rounds, tol=0)
+    assert 1 <= model.n_rounds_ <= max_rounds
+    agree(model.traffic_, [model.n_rounds_ * K * (D + 2)] * len(BLOBS))
+    assert model.traffic_.floats_down == len(BLOBS) * model.n_rounds_ * K * D
+
+
+@policies
+def test_federated_k_means_from_the_default_start(policy: str) -> None:
+    model = fitted(FederatedKMeans, policy)
+    # The start is that of OneShotKMeans: d + 1 for each centroid.
+    rounds = model.n_rounds_ * K * (D + 2)
+    agree(model.traffic_, [number * (D + 1) + rounds for number in kept(policy)])
+    assert model.traffic_.rounds == 1 + model.n_rounds_
+    by_kind = model.traffic_.by_kind
+    assert by_kind["centroids"]["floats_up"] == sum(kept(policy)) * (D + 1)
+    assert by_kind["sums"]["floats_up"] == len(BLOBS) * rounds
+
+
+@policies
+def test_moments(policy: str) -> None:
+    model = StandardScaler(policy=policy).fit(TABLES)
+    # 2 d + 1, which are zeros where the party is too small.
+    agree(model.traffic_, [2 * D + 1] * len(BLOBS))
+    assert model.traffic_.rounds == 1
+    large = [sum(sizes) for sizes in BLOBS.values() if policy == "study" or sum(sizes) >= MIN]
+    assert model.n_samples_seen_ == sum(large)
+
+
+@pytest.mark.parametrize("estimator", [FeCA, KFED, MatchedAveraging, FuzzyCMeans, FederatedKMeans])
+def test_what_is_held_back_is_remarked_and_nothing_else(estimator: Any) -> None:
+    model = fitted(estimator, "study")
+    assert model.remarks_ == {}
+    model = fitted(estimator, "deployment")
+    short = {name for name, sizes in BLOBS.items() if min(sizes) < MIN}
+    assert short == {"north", "tiny", "nines", "east"}
+    assert set(model.remarks_) == short
