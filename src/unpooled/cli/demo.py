@@ -10,53 +10,85 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
-from unpooled import DGC, losses, partition
+from unpooled import (
+    DGC,
+    KFED,
+    CoresetKMeans,
+    FeCA,
+    FederatedKMeans,
+    FuzzyCMeans,
+    MatchedAveraging,
+    OneShotKMeans,
+    losses,
+    partition,
+)
+from unpooled.kernels.matching import matched
 from unpooled.metrics import accuracy
 from unpooled.types import FloatArray
 
-METHODS = {
-    "DGC, k-means loss": losses.SquaredEuclidean(),
-    "DGC, Huber loss": losses.Huber(delta=1.0),
-    "DGC, logistic loss": losses.Logistic(),
+STAR = {
+    "OneShotKMeans": OneShotKMeans(10, random_state=0),
+    "OneShotKMeans, deployment": OneShotKMeans(10, policy="deployment", random_state=0),
+    "OneShotKMeans, refined": OneShotKMeans(10, refine=True, random_state=0),
+    "FederatedKMeans": FederatedKMeans(10, random_state=0),
+    "FederatedKMeans, deployment": FederatedKMeans(10, policy="deployment", random_state=0),
+    "FeCA": FeCA(10, random_state=0),
+    "KFED, 4 local clusters": KFED(10, local_clusters=4, random_state=0),
+    "MatchedAveraging": MatchedAveraging(10, random_state=0),
+    "FuzzyCMeans, 10 rounds": FuzzyCMeans(10, fuzzifier=1.2, random_state=0),
+    "CoresetKMeans (sends rows)": CoresetKMeans(10, coreset_size=200, random_state=0),
+}
+MESH = {
+    name: DGC(10, loss=loss, rho=100.0, max_rounds=500, random_state=1)
+    for name, loss in (
+        ("DGC, k-means loss", losses.SquaredEuclidean()),
+        ("DGC, Huber loss", losses.Huber(delta=1.0)),
+        ("DGC, logistic loss", losses.Logistic()),
+    )
 }
 
 
 def demo(figure: Path) -> None:
-    """Prints the table, draws the figure."""
+    """Prints the tables, draws the figure."""
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     groups = partition.dirichlet(y, n_parties=10, alpha=0.3, random_state=0)
     sizes = np.bincount(groups)
     print(
-        f"{len(X)} images of digits at ten parties on a ring, {sizes.min()} to {sizes.max()} each, "
-        "with different digits at each (Dirichlet 0.3).\n"
-        "Neighbours send each other ten centres a round. (The start, DKM+C, sends as first\n"
-        "centres images that k-means++ picked; one that sends none is given as init=<array>.)\n"
+        f"{len(X)} images of digits at ten parties, {sizes.min()} to {sizes.max()} each, with "
+        "different digits at each (Dirichlet 0.3).\n"
     )
-    print(f"{'':27}accuracy   cost   rounds   sent per party   centres differ by")
     pooled = KMeans(10, n_init=10, random_state=0).fit(X)
-    print(f"{'k-means of pooled images':27}{accuracy(y, pooled.labels_):7.1%}   1.000")
-    models = {}
-    for name, loss in METHODS.items():
+    print(f"{'':30}accuracy    cost   rounds   sent per party")
+    print(f"{'k-means of the pooled images':30}{accuracy(y, pooled.labels_):7.1%}{1.0:9.3f}")
+    print("\nWith a coordinator, to whom parties send summaries:")
+    costs = {}
+    for name, model in (STAR | MESH).items():
+        if name == next(iter(MESH)):
+            print(
+                "\nPeer to peer on a ring, nobody in charge; neighbours send each other ten "
+                "centres a round\n(the start sends images that k-means++ picked as first centres):"
+            )
         with _Waiting(f"{name} ..."):
-            model = DGC(10, loss=loss, rho=100.0, max_rounds=500, random_state=1)
             model.fit(X, groups=groups)
-        models[name] = model
+        costs[name] = float(np.square(X - model.cluster_centers_[model.predict(X)]).sum())
+        costs[name] /= pooled.inertia_
+        sent = model.traffic_.bytes_up / 10
         print(
-            f"{name:27}{accuracy(y, model.labels_):7.1%}{_cost(X, model) / pooled.inertia_:8.3f}"
-            f"{model.n_rounds_:9}{model.traffic_.bytes_up / 10 / 1e6:14.1f} MB"
-            f"{model.history_['consensus'][-1]:17.3f}",
+            f"{name:30}{accuracy(y, model.labels_):7.1%}{costs[name]:9.3f}{model.n_rounds_:9}"
+            f"{_bytes(sent):>17}",
             flush=True,
         )
     print(
-        "\ncost: of all images at the mean of the parties' centres, relative to pooled k-means.\n"
-        "centres differ by: the largest distance of a party's centre to the mean over parties."
+        "\ncost: of all images at the common centres, relative to pooled k-means.\n"
+        "deployment: the policy of real sites, by which nothing that a party sends, nor any\n"
+        "difference of it, is about fewer than 10 of its images."
     )
-    print(_draw(models, figure))
+    print(_draw(costs, figure, pooled.cluster_centers_))
 
 
-def _cost(X: FloatArray, model: Any) -> float:
-    return float(np.square(X - model.cluster_centers_[model.predict(X)]).sum())
+def _bytes(number: float) -> str:
+    return f"{number / 1e6:.1f} MB" if number >= 1e5 else f"{number / 1e3:.1f} kB"
 
 
 class _Waiting:
@@ -72,28 +104,51 @@ class _Waiting:
         print(" " * len(self._text), end="\r", flush=True)
 
 
-def _draw(models: dict[str, Any], figure: Path) -> str:
+def _draw(costs: dict[str, float], figure: Path, pooled: FloatArray) -> str:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return "\nNo figure was drawn: pip install 'unpooled[report]' brings what draws it."
-    canvas = Figure(figsize=(10, 4), layout="constrained")
-    cost, agreement = canvas.subplots(1, 2)
-    for name, model in models.items():
-        history = model.history_
+    canvas = Figure(figsize=(12, 8), layout="constrained")
+    panels: Any = canvas.subfigures(2, 1, height_ratios=[2, 1])
+    above, below = panels
+    price, agreement = above.subplots(1, 2)
+    _draw_prices(price, costs)
+    for name, model in MESH.items():
         rounds = 1 + np.arange(model.n_rounds_)
-        cost.plot(rounds, history["cost"] / history["cost"][-1], label=name)
-        agreement.plot(rounds, history["consensus"], label=name)
-    cost.set(title="Cost $J_\\rho$, relative to its last value", yscale="log")
-    agreement.set(title="Largest distance of a party's centre to the mean", yscale="log")
-    for axes in (cost, agreement):
-        axes.set(xlabel="round", xscale="log")
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}")
-        axes.grid(alpha=0.3)
-    cost.legend()
+        agreement.plot(rounds, model.history_["consensus"], label=name)
+    agreement.set(
+        title="DGC: largest distance of a party's centre to the mean",
+        xlabel="round",
+        xscale="log",
+        yscale="log",
+    )
+    agreement.legend()
+    agreement.grid(alpha=0.3)
+    below.suptitle("Centres: pooled k-means (above), OneShotKMeans (below)")
+    found = STAR["OneShotKMeans"].cluster_centers_
+    found = found[np.argsort(matched(found, pooled))]
+    for axes, center in zip(below.subplots(2, 10).flat, [*pooled, *found], strict=True):
+        axes.imshow(center.reshape(8, 8), cmap="gray_r")
+        axes.axis("off")
     try:
         canvas.savefig(figure, dpi=120)
     except (OSError, ValueError) as error:
         return f"\nNo figure was drawn: {figure} cannot be written ({error})."
-    return f"\nCost and agreement, round by round, are drawn in {figure}."
+    return f"\nCost against what was sent, agreement, and centres are drawn in {figure}."
+
+
+def _draw_prices(axes: Any, costs: dict[str, float]) -> None:
+    """Cost of the result over bytes sent, one point per method."""
+    for name, model in (STAR | MESH).items():
+        sent = model.traffic_.bytes_up / 10
+        axes.plot(sent, costs[name], "o" if name in STAR else "s", label=name)
+    axes.axhline(1.0, color="gray", linewidth=1)
+    axes.set(
+        title="Cost relative to pooled k-means",
+        xlabel="bytes sent per party",
+        xscale="log",
+        ylim=(0.99, None),
+    )
+    axes.legend(fontsize="small")
+    axes.grid(alpha=0.3)

@@ -33,10 +33,10 @@ Notes
 def overview(means: Means) -> Iterator[str]:
     """A line per method."""
     heads = "".join(f"{name.upper() + ' iid':>10}  (.3)  (.1)" for name in SETS)
-    yield f"{'Mean distances, ours':25}{heads}"
+    yield f"{'Mean distances, ours':26}{heads}"
     for label, row in means.items():
         values = (f"{row[cell]:{10 if cell[1] == 'iid' else 6}.1f}" for cell in CELLS)
-        yield f"  {label:23}{''.join(values)}"
+        yield f"  {label:24}{''.join(values)}"
 
 
 def verdicts(means: Means, printed: Mapping[str, str]) -> Iterator[str]:
