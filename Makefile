@@ -31,15 +31,19 @@ install: .venv/.all
 
 bench: .venv/.test
 	$(BIN)/python benchmarks/dgc_round.py
+	$(BIN)/python benchmarks/one_shot.py --clients 100
 
 fuzz: .venv/.test
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/wire/test_codec.py
 
 docs: .venv/.test
 	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
-	  $(addprefix unpooled.,losses metrics partition datasets testing graphs wire drivers.local \
+	  $(addprefix unpooled.,losses metrics partition preprocessing datasets testing graphs trees \
+	  persistence wire wire.disclosure wire.policy drivers.local drivers.relay protocols.star \
+	  protocols.oneshot protocols.federated protocols.sums protocols.feca protocols.kfed \
+	  protocols.matched protocols.fuzzy protocols.coreset protocols.scaling protocols.mesh \
 	  protocols.dgc protocols.kar_swenson protocols.admm protocols.rounds protocols.starts \
-	  protocols.stopping protocols.mesh protocols.star)
+	  protocols.stopping)
 
 clean:
 	rm -rf .venv build dist

@@ -105,6 +105,17 @@ def test_the_rule_of_a_third_by_hand() -> None:
     assert found_by(column(0, 11, 20, 500), 2, weights) == [[0.0], [pytest.approx(19.1)]]
 
 
+def test_the_rule_is_of_a_third_not_of_a_half() -> None:
+    # k-means: {2, 5, 11} and {15, 22} with centres 41 / 7 = 5.86 and 163 / 9 = 18.11, cost 193.8
+    # ({2, 5} and {11, 15, 22} cost 202.4). Inside are 2, 5 and 22; not 11 (5.14 > 7.11 / 3), nor
+    # 15 (3.11 > 9.14 / 3 = 3.05). So Lloyd starts from 19 / 5 = 3.8 and 22, and as 12.9 is between
+    # them ends where k-means did. With 15 inside (a half would do) it would start from 3.8 and
+    # 18.11, give 11 to the second, and end in 3.8 and 185 / 11.
+    weights = np.array([2.0, 3.0, 2.0, 5.0, 4.0])
+    found = found_by(column(2, 5, 11, 15, 22), 2, weights)
+    assert found == [[pytest.approx(41 / 7)], [pytest.approx(163 / 9)]]
+
+
 def test_a_cluster_with_no_row_inside_is_taken_whole() -> None:
     # (100, 50 +- 4.5) and (110, 50): together with centre (100, 50) the first two cost 40.5, and
     # any other pair more; 4.5 is more than a third of their distance to (110, 50), 10.97 / 3.

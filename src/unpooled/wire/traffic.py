@@ -61,7 +61,7 @@ class Traffic:
 
     def __str__(self) -> str:
         return (
-            f"{self.rounds} rounds, {self.messages} messages, {self.floats_up} numbers "
+            f"{self.rounds} round{'s' * (self.rounds != 1)}, {self.messages} messages, {self.floats_up} numbers "
             f"({self.bytes_up} bytes) sent by {len(self.by_party)} parties"
         )
 
