@@ -147,6 +147,6 @@ def test_traffic_reads_as_a_table_and_a_sentence() -> None:
     ledger.send(Post("sums", 0, {"count": np.zeros((2, 1))}), np.array([1, 2]), 0)
     traffic = Traffic.of(("A", "B"), ((np.arange(2), entry) for entry in ledger.entries))
     assert traffic.by_party["party"].tolist() == ["A", "B"]
-    assert "1 rounds, 3 messages, 3 numbers" in str(traffic)
+    assert "1 round, 3 messages, 3 numbers" in str(traffic)
     with pytest.raises(KeyError):
         traffic["nonsense"]

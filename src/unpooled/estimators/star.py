@@ -76,10 +76,7 @@ class StarEstimator(CentersEstimator):
         self.n_rounds_ = int(run.result.get("rounds", np.array(run.traffic.rounds)))
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
-        self.remarks_ = {
-            party: [f"{remark.kind} {remark.round}: {remark.text}" for remark in remarks]
-            for party, remarks in run.remarks.items()
-        }
+        self.remarks_ = {party: list(map(str, said)) for party, said in run.remarks.items()}
         self._keep(run)
         return self
 

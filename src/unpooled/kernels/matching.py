@@ -9,13 +9,17 @@ from scipy.spatial.distance import cdist
 from unpooled.types import FloatArray, IntArray
 
 
-def matched(centers: FloatArray, reference: FloatArray) -> IntArray:
+def matched(
+    centers: FloatArray, reference: FloatArray, weights: FloatArray | None = None
+) -> IntArray:
     """For each centre the reference centre it is paired with.
 
-    Of all ways to pair them one to one, this has the least sum of squared distances; there must
-    be no more centres than reference centres.
+    Of all ways to pair them one to one, this has the least (weighted) sum of squared distances;
+    there must be no more centres than reference centres.
     """
     squared = cdist(centers, reference, "sqeuclidean")
+    if weights is not None:
+        squared *= weights[:, None]
     return np.asarray(linear_sum_assignment(squared)[1], dtype=np.int64)
 
 
@@ -30,7 +34,9 @@ def matched_mean(
     """
     last: IntArray | None = None
     for _ in range(max_rounds):
-        place = np.concatenate([matched(own, reference) for own in sets])
+        place = np.concatenate(
+            [matched(own, reference, w) for own, w in zip(sets, weights, strict=True)]
+        )
         if last is not None and np.array_equal(place, last):
             break
         last = place

@@ -33,7 +33,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     mean_, var_, scale_ : (d,) each; ``var_`` and ``scale_`` are None without ``with_std``
     n_samples_seen_ : the weight of all rows
-    traffic_, n_features_in_
+    traffic_, remarks_, n_features_in_
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = _scale(float(weight), mean, variance) if self.with_std else None
         self.n_samples_seen_ = float(weight)
         self.traffic_ = run.traffic
+        self.remarks_ = {party: list(map(str, said)) for party, said in run.remarks.items()}
         return self
 
     def transform(self, X: Any) -> Any:

@@ -34,10 +34,10 @@ def gathered(replies: Mapping[PartyId, Body], field: str) -> FloatArray:
     return np.concatenate([reply[field] for reply in replies.values()])
 
 
-def refuse_too_few(received: int, n_clusters: int) -> None:
-    """A coordinator cannot make more clusters than it has heard of."""
-    if received < n_clusters:
+def refuse_silence(received: int) -> None:
+    """Nothing comes of nothing."""
+    if received == 0:
         raise ProtocolError(
-            f"The parties sent {received} centroids, too few for {n_clusters} clusters; ask for "
-            "fewer clusters or for more local ones (parties hold back those of too few rows)."
+            "No party sent anything about its rows: each has fewer of them in every cluster than "
+            "its policy's minimum count; ask for fewer local clusters or have the minimum lowered."
         )

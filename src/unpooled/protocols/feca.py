@@ -55,7 +55,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
-from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
+from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, IntArray, PartyData
 from unpooled.wire.message import Ask, Note
@@ -87,7 +87,7 @@ class FeCA(StarProtocol):
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("centroids")
         centroids, radii = gathered(replies, "centroids"), gathered(replies, "radii")
-        refuse_too_few(len(centroids), 1)
+        refuse_silence(len(centroids))
         yield Note(0, {"received": np.array(len(centroids))})
         centers, n_groups = aggregated(centroids, radii, self.n_clusters)
         return {"centers": centers, "n_groups": np.array(n_groups)}

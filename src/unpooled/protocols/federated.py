@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.protocols import sums
+from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import FloatArray
@@ -55,12 +56,17 @@ class FederatedKMeans(StarProtocol):
         else:
             centers = self.start
         converged = False
+        relocations = len(centers)  # of empty clusters; more would be going round in circles
         for number in range(self.max_rounds):
             replies = yield Ask("sums", {"centers": centers}, number)
             total, counts, scatter = sums.added(replies)
-            fresh = sums.means(total, counts, scatter, centers, rng)
+            if not counts.any():  # every party holds back everything
+                refuse_silence(number)
+                break
+            fresh = sums.means(total, counts, scatter, centers, rng if relocations > 0 else None)
+            relocations -= int((counts == 0).sum())
             movement = float(np.sqrt(np.square(fresh - centers).sum(axis=1).max()))
-            typical = float(np.sqrt(scatter.sum() / max(counts.sum(), np.finfo(float).tiny)))
+            typical = float(np.sqrt(scatter.sum() / counts.sum()))
             yield Note(number, {"cost": np.array(scatter.sum()), "movement": np.array(movement)})
             centers = fresh
             converged = movement <= self.tol * typical

@@ -39,8 +39,8 @@ from scipy.spatial.distance import pdist
 
 from unpooled.kernels.fuzzy import fuzzy_c_means, weighted_means
 from unpooled.kernels.kmeans import cluster
-from unpooled.kernels.matching import matched_mean
-from unpooled.protocols.centroids import gathered, refuse_too_few
+from unpooled.kernels.matching import matched, matched_mean
+from unpooled.protocols.centroids import gathered, refuse_silence
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, BoolArray, FloatArray, PartyData, PartyId
 from unpooled.wire.disclosure import degrees_behind, enough, fewest_behind_changes
@@ -83,8 +83,7 @@ class FuzzyCMeans(StarProtocol):
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("start")
-        received = len(gathered(replies, "centers"))
-        refuse_too_few(received, 1)
+        refuse_silence(len(gathered(replies, "centers")))
         centers = self._merged(replies, None, rng)
         converged = False
         number = 0
@@ -92,10 +91,11 @@ class FuzzyCMeans(StarProtocol):
             number += 1
             replies = yield Ask("centers", {"centers": centers}, number)
             fresh = self._merged(replies, centers, rng)
-            movement = np.sqrt(np.square(fresh - centers).sum(axis=1).max())
+            movement = _movement(centers, fresh)
             yield Note(number, {"movement": np.array(movement)})
-            extent = pdist(fresh).max(initial=0.0)
-            centers, converged = fresh, bool(movement <= self.tol * extent)
+            converged = movement <= self.tol * pdist(fresh).max(initial=0.0)
+            # Where parties hold back centres, a round may tell of fewer of them than the last.
+            centers = fresh if len(fresh) >= len(centers) else centers
         return {
             "centers": centers,
             "rounds": np.array(number + 1),
@@ -115,10 +115,10 @@ class FuzzyCMeans(StarProtocol):
             return np.asarray(np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), last))
         heard = np.concatenate(sets)[np.concatenate(support) > 0]
         found = cluster(heard, np.ones(len(heard)), self.n_clusters, self.n_init, rng).centers
-        if last is None or len(found) < len(last):
-            return found if last is None else last
+        if last is None or len(found) != len(last):
+            return found
         # The numbers of the new centres follow the old ones, so that movement means something.
-        return matched_mean([found], [np.ones(len(found))], last)
+        return found[np.argsort(matched(found, last))]
 
     @property
     def steps(self) -> Mapping[str, Step]:
@@ -150,12 +150,19 @@ class FuzzyCMeans(StarProtocol):
         centers, support = weighted_means(data.rows, degrees, start)
         if not keep_all:
             centers, support = centers[allowed], support[allowed]
-        held_back = int((~allowed).sum()) if len(data.rows) else 0
+        held_back = int((~allowed).sum()) if data.min_count > 1 else 0
         remark = f"{held_back} of {len(allowed)} centres held back: too few rows behind them"
         summary = Summary(
             {"centers": centers, "support": support}, degrees, remark if held_back else ""
         )
         return summary, _remembering(state, degrees, data.min_count)
+
+
+def _movement(before: FloatArray, after: FloatArray) -> float:
+    """How far the farthest centre has moved; infinite if there are more or fewer of them."""
+    if len(before) != len(after):
+        return np.inf
+    return float(np.sqrt(np.square(after - before).sum(axis=1).max()))
 
 
 def _allowed(degrees: FloatArray, state: Body, min_count: int) -> BoolArray:

@@ -33,7 +33,7 @@ from sklearn.cluster import KMeans
 from unpooled.kernels.centers import label
 from unpooled.kernels.kmeans import Clustering, cluster, means_of
 from unpooled.kernels.segments import means_or_keep, sums_by_label
-from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
+from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData
 from unpooled.wire.message import Ask, Note
@@ -60,7 +60,7 @@ class KFED(StarProtocol):
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("centroids")
         centroids = gathered(replies, "centroids")
-        refuse_too_few(len(centroids), 1)
+        refuse_silence(len(centroids))
         yield Note(0, {"received": np.array(len(centroids))})
         sent = [reply["centroids"] for reply in replies.values() if len(reply["centroids"])]
         chosen = spread_out(centroids, sent[int(rng.integers(len(sent)))], self.n_clusters)

@@ -23,7 +23,7 @@ import numpy as np
 
 from unpooled.kernels.kmeans import cluster
 from unpooled.kernels.matching import matched_mean
-from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
+from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
 from unpooled.wire.message import Ask, Note
@@ -49,7 +49,7 @@ class MatchedAveraging(StarProtocol):
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("centroids")
         received = len(gathered(replies, "centroids"))
-        refuse_too_few(received, 1)
+        refuse_silence(received)
         yield Note(0, {"received": np.array(received)})
         sets = [reply["centroids"] for reply in replies.values()]
         reference = max(sets, key=len)

@@ -53,7 +53,7 @@ import numpy as np
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.trimmed import trimmed_cluster
 from unpooled.protocols import sums
-from unpooled.protocols.centroids import gathered, presentable, refuse_too_few, summary
+from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note
@@ -111,7 +111,7 @@ class OneShotKMeans(StarProtocol):
         """The coordinator without the refinement."""
         replies = yield Ask("centroids")
         points = gathered(replies, "centroids")
-        refuse_too_few(len(points), 1)
+        refuse_silence(len(points))
         yield Note(0, {"received": np.array(len(points))})
         weights = gathered(replies, "counts") if self.send == "counts" else _standing_in(replies)
         if self.n_clusters is not None:

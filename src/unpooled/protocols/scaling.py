@@ -5,7 +5,7 @@ column. The coordinator adds parties one by one (Chan, Golub & LeVeque 1983): wi
 
     Q <- Q + Q_i + δ² W W_i / (W + W_i),    m <- m + δ W_i / (W + W_i),    W <- W + W_i.
 
-Deviations are taken from a mean near by, so no digits are lost however far from zero the data lie.
+Deviations are taken from a mean near by, so few digits are lost however far from zero the data lie.
 
 Sent by a party: 2 d + 1 numbers. A party of fewer rows than its policy's minimum sends zeros.
 """
@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unpooled.errors import ProtocolError
+from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
 from unpooled.wire.disclosure import coarsened
@@ -52,11 +52,7 @@ class Moments(StarProtocol):
                 scatter = scatter + reply["scatter"] + gap**2 * (weight * own / both)
                 mean = mean + gap * (own / both)
                 weight = both
-        if weight == 0:
-            raise ProtocolError(
-                "No party sent anything about its rows: each has fewer than its minimum count; "
-                "have their owners lower it."
-            )
+        refuse_silence(int(weight > 0))
         return {"weight": np.array(weight), "mean": mean, "variance": scatter / weight}
 
     @property

@@ -69,9 +69,9 @@ def means(
     counts: FloatArray,
     scatter: FloatArray,
     centers: FloatArray,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
 ) -> FloatArray:
-    """S / N; an empty cluster takes half of the one with the largest Q.
+    """S / N; an empty cluster takes half of the one with the largest Q (without rng, it stays).
 
     Its centre is put a hundredth of that cluster's root mean square radius beside that cluster's
     centre, in a random direction: the plane between the two halves the cluster, and the next round
@@ -82,7 +82,7 @@ def means(
     divisor = np.where(filled, counts, 1.0)[:, None]
     fresh = np.where(filled[:, None], sums / divisor, centers)
     largest = iter(np.argsort(-scatter, kind="stable"))
-    for empty in np.flatnonzero(~filled):
+    for empty in np.flatnonzero(~filled) if rng is not None else ():
         crowded = next(largest)
         if scatter[crowded] > 0:
             direction = rng.normal(size=centers.shape[1])

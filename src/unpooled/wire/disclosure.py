@@ -30,6 +30,7 @@ _AGREED = 2 / 3
 
 def effective_sizes(labels: IntArray, weights: FloatArray, n_labels: int) -> FloatArray:
     """(Σ w)² / Σ w² over the rows of each label; 0 where there are none."""
+    weights = weights / max(float(weights.max(initial=0.0)), np.finfo(float).tiny)
     first = np.bincount(labels, weights, n_labels)
     second = np.bincount(labels, weights**2, n_labels)
     return np.divide(first**2, second, out=np.zeros(n_labels), where=second > 0)
@@ -50,7 +51,7 @@ class Audit:
     """What one party has let out so far, as far as it tells rows apart."""
 
     def __init__(self, weights: FloatArray) -> None:
-        self._weights = weights / max(float(weights.max(initial=0.0)), np.finfo(float).tiny)
+        self._weights = weights
         self._atoms = np.zeros(len(weights), dtype=np.int64)
         self._degrees = np.empty((len(weights), 0))
 

@@ -33,6 +33,9 @@ class Remark:
     round: int
     text: str
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.round}: {self.text}"
+
 
 class Ledger:
     """Checks and counts what the users of one block release, and what reaches them.
