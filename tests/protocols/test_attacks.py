@@ -8,6 +8,8 @@ clusters, and over all of them; where the counts differ by one, the difference i
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -27,9 +29,18 @@ from unpooled.protocols.kfed import KFED
 from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.scaling import Moments
-from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import Body, Parties
-from unpooled.wire import DEPLOYMENT, STUDY, Deployment, Policy, Reply
+from unpooled.wire import (
+    DEPLOYMENT,
+    STUDY,
+    Ask,
+    Deployment,
+    Policy,
+    Release,
+    Reply,
+    Summary,
+)
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 START = DIGITS[:10] + 0.01  # what a coordinator would send that wants rows
@@ -138,6 +149,75 @@ def test_the_attack_works_where_nothing_stops_it() -> None:
     assert recovered(PROTOCOLS["one-shot, refined"], parties, STUDY) > 0
     assert recovered(PROTOCOLS["feca, literal, many local clusters"], parties, STUDY) > 0
     assert recovered(PROTOCOLS["coreset"], parties, STUDY) > 50
+
+
+@dataclass(frozen=True)
+class Nosy(StarProtocol):
+    """A coordinator that asks whatever it likes, again and again, about centres of its own."""
+
+    inner: StarProtocol
+    rows: np.ndarray
+    said: dict[str, Summary] = field(default_factory=dict)
+    name = "nosy"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.inner.releases
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return self.inner.asks
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        for number in range(12):
+            for ask in self.inner.asks:
+                centers = rng.choice(self.rows, 4) + rng.normal(size=(4, self.rows.shape[1]))
+                if number % 3 == 2:
+                    centers[1:] += 1e3  # one centre gets everything
+                body = {"centers": centers} if "centers" in ask.fields else {}
+                yield Ask(ask.kind, body, number, quorum=0)
+        return {}
+
+    @property
+    def steps(self) -> dict[str, Step]:
+        return {kind: partial(self._overheard, step) for kind, step in self.inner.steps.items()}
+
+    def _overheard(self, step: Step, data, state, body, rng):  # type: ignore[no-untyped-def]
+        said, state = step(data, state, body, rng)
+        self.said[data.name] = said
+        return said, state
+
+
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "coreset"])
+def test_a_coordinator_that_asks_what_it_likes_learns_no_more(name: str) -> None:
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(n, 3)) * 3 for n in (61, 25, 12, 9)]
+    tables[0][:1] += 50.0  # one row by itself
+    parties = Parties.of(tables)
+    nosy = Nosy(PROTOCOLS[name], parties.rows)
+    left: dict[str, list[tuple[Body, np.ndarray]]] = {party: [] for party in parties.names}
+
+    def listen(who: str, message: object) -> None:
+        if isinstance(message, Reply):
+            left[who].append((message.body, nosy.said[who].behind))
+
+    run_star(nosy, parties, options=Options(policy=DEPLOYMENT, watch=listen))
+    assert left["0"]
+    for i, party in enumerate(parties.names):
+        rows, indicators = parties[i].rows, [np.zeros(len(parties[i].rows))]
+        for body, behind in left[party]:
+            groups = [behind == k for k in range(int(behind.max()) + 1)]
+            indicators += groups
+            counted = sums_and_counts(body)
+            if counted is not None and "support" not in body:  # it says what it is behind
+                expected = np.array([rows[group].sum(axis=0) for group in groups]).reshape(-1, 3)
+                np.testing.assert_allclose(counted[0][: len(groups)], expected, atol=1e-9)
+                assert counted[1][: len(groups)] == pytest.approx([g.sum() for g in groups])
+        # No sum or difference of any of it, nor of it and the total, is about fewer than ten rows.
+        known = np.array(indicators, dtype=int)
+        if known.any():
+            _, atoms = np.unique(known, axis=1, return_inverse=True)
+            assert np.bincount(atoms.ravel()).min() >= 10
 
 
 def test_a_minimum_of_two_already_stops_single_rows() -> None:

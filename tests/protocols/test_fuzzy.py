@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from unpooled import FuzzyCMeans
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.errors import ProtocolError
-from unpooled.kernels.fuzzy import fuzzy_c_means, memberships, weighted_means
+from unpooled.kernels.fuzzy import fuzzy_c_means, memberships
 from unpooled.protocols import fuzzy
 from unpooled.types import Parties
 from unpooled.wire.message import Ask, Message, Reply
@@ -69,11 +71,16 @@ def test_a_row_on_a_centre_belongs_to_it_alone() -> None:
 
 
 def test_means_by_hand() -> None:
-    # Centre 0: (0.64 x 1 + 0 x 4) / 0.64; centre 1: (0.04 x 1 + 1 x 4) / 1.04; centre 2: nothing.
-    degrees = np.array([[0.64, 0.04, 0.0], [0.0, 1.0, 0.0]])
-    means, support = weighted_means(column(1, 4), degrees, column(7, 8, 9))
-    assert means[:, 0].tolist() == pytest.approx([1.0, 4.04 / 1.04, 9.0])
-    assert support.tolist() == pytest.approx([0.64, 1.04, 0.0])
+    # Row 1: u = 0.8, 0.2, 0 (all but); row 4 lies on the second centre: u = 0, 1, 0. With m = 2:
+    # centre 0: 0.64 x 1 / 0.64; centre 1: (0.04 x 1 + 1 x 4) / 1.04; centre 2, far off: nothing.
+    centers = column(0, 3, 1e9)
+    means, support = fuzzy_c_means(column(1, 3), np.ones(2), centers, 2.0, 1, 0.0)
+    assert means[:2, 0].tolist() == pytest.approx([1.0, 3.04 / 1.04])
+    assert support.tolist() == pytest.approx([0.64, 1.04, 0.0], abs=1e-12)
+    # Rows on the other centres give a third no support at all, and it stays.
+    means, support = fuzzy_c_means(column(0, 3), np.ones(2), column(0, 3, 9), 2.0, 1, 0.0)
+    assert means[:, 0].tolist() == [0.0, 3.0, 9.0]
+    assert support.tolist() == [1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("m", [1.2, 2.0, 4.0])
@@ -87,9 +94,9 @@ def test_the_kernel_equals_plain_loops(m: float) -> None:
     expected = centers
     for steps in range(1, 5):
         expected, support = plain_step(rows, weights, expected, m)
-        found, degrees = fuzzy_c_means(rows, weights, centers, m, steps, 0.0)
+        found, supports = fuzzy_c_means(rows, weights, centers, m, steps, 0.0)
         np.testing.assert_allclose(found, expected, atol=1e-9)
-        np.testing.assert_allclose(degrees.sum(axis=0), support, atol=1e-9)
+        np.testing.assert_allclose(supports, support, atol=1e-9)
 
 
 def test_huge_and_tiny_distances() -> None:
@@ -182,7 +189,8 @@ def test_it_goes_on_when_more_centres_are_heard_of_later_than_at_first() -> None
     protocol = fuzzy.FuzzyCMeans(3, max_rounds=2)
     coordinator = protocol.coordinator(np.random.default_rng(0))
     next(coordinator)
-    ask = coordinator.send({"a": answer(column(0), 1), "b": answer(column(20), 1)})
+    coordinator.send({"a": answer(column(0), 1), "b": answer(column(20), 1)})
+    ask = coordinator.send(None)
     assert sorted(ask.body["centers"][:, 0]) == [0.0, 20.0]
     coordinator.send({"a": answer(column(0, 10), 1, 1), "b": answer(column(1, 20), 1, 1)})
     with pytest.raises(StopIteration) as end:
@@ -349,18 +357,23 @@ def test_no_start_is_a_row_unless_it_is_alone() -> None:
                 assert gaps.min() > 1e-6
 
 
-def test_a_minimum_count_holds_back_what_few_rows_are_behind() -> None:
+def test_with_a_minimum_count_a_party_works_with_means_of_groups() -> None:
     rng = np.random.default_rng(0)
-    crowd, few = rng.normal(size=(20, 1)), 1000 + rng.normal(size=(3, 1))
-    parties = Parties.of([np.concatenate([crowd, few])])
+    rows = np.concatenate([rng.normal(size=(60, 1)), 1000 + rng.normal(size=(3, 1))])
     policy = Deployment(min_count=5)
-    run, messages = watched(fuzzy.FuzzyCMeans(2, max_rounds=1), parties, policy=policy)
-    body = next(said.body for _, said in messages if isinstance(said, Reply))
-    assert body["centers"].shape == (1, 1)
-    assert abs(body["centers"][0, 0]) < 5
-    assert "1 of 2 centres held back" in run.remarks["0"][0].text
-    with pytest.raises(ProtocolError, match="sent 0 centroids"):
-        watched(fuzzy.FuzzyCMeans(2), Parties.of([few]), policy=policy)
+    protocol = fuzzy.FuzzyCMeans(2, max_rounds=4)
+    run, messages = watched(protocol, Parties.of([rows]), policy=policy)
+    replies = [said.body for _, said in messages if isinstance(said, Reply)]
+    assert all(np.abs(body["centers"]).max() < 10 for body in replies)  # nothing of the three
+    assert re.match(r"\d means of groups of rows stand for 63 rows", run.remarks["0"][0].text)
+    # Everything follows from these means: the rows themselves could be any others with the same.
+    known = fuzzy._known(replace(Parties.of([rows])[0], min_count=5), {}, np.random.default_rng(0))
+    groups = known["groups"]
+    for k, mean in enumerate(known["rows"]):
+        assert rows[groups == k].mean() == pytest.approx(mean[0])
+        assert known["weights"][k] == (groups == k).sum() >= 5
+    with pytest.raises(ProtocolError, match="No party sent anything"):
+        watched(protocol, Parties.of([rows[-3:]]), policy=policy)
 
 
 @pytest.mark.parametrize("merge", fuzzy.MERGES)

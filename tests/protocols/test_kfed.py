@@ -70,7 +70,7 @@ def test_a_party_that_sent_nothing_is_not_drawn() -> None:
     sent = [np.empty((0, 1)), column(3, 9), np.empty((0, 1))]
     for seed in range(10):
         assert result(sent, 2, seed)[:, 0].tolist() == [3.0, 9.0]
-    with pytest.raises(ProtocolError, match="sent 0 centroids"):
+    with pytest.raises(ProtocolError, match="No party sent anything about its rows"):
         result([np.empty((0, 1))], 2)
 
 

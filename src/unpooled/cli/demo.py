@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
@@ -62,15 +63,15 @@ def demo(figure: Path) -> None:
     print(f"{'':30}accuracy    cost   rounds   sent per party")
     print(f"{'k-means of the pooled images':30}{accuracy(y, pooled.labels_):7.1%}{1.0:9.3f}")
     print("\nWith a coordinator, to whom parties send summaries:")
-    costs = {}
-    for name, model in (STAR | MESH).items():
+    models, costs = {}, {}
+    for name, method in (STAR | MESH).items():
         if name == next(iter(MESH)):
             print(
                 "\nPeer to peer on a ring, nobody in charge; neighbours send each other ten "
                 "centres a round\n(the start sends images that k-means++ picked as first centres):"
             )
         with _Waiting(f"{name} ..."):
-            model.fit(X, groups=groups)
+            models[name] = model = clone(method).fit(X, groups=groups)
         costs[name] = float(np.square(X - model.cluster_centers_[model.predict(X)]).sum())
         costs[name] /= pooled.inertia_
         sent = model.traffic_.bytes_up / 10
@@ -84,7 +85,7 @@ def demo(figure: Path) -> None:
         "deployment: the policy of real sites, by which nothing that a party sends, nor any\n"
         "difference of it, is about fewer than 10 of its images."
     )
-    print(_draw(costs, figure, pooled.cluster_centers_))
+    print(_draw(models, costs, pooled.cluster_centers_, figure))
 
 
 def _bytes(number: float) -> str:
@@ -104,7 +105,7 @@ class _Waiting:
         print(" " * len(self._text), end="\r", flush=True)
 
 
-def _draw(costs: dict[str, float], figure: Path, pooled: FloatArray) -> str:
+def _draw(models: dict[str, Any], costs: dict[str, float], pooled: FloatArray, figure: Path) -> str:
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -113,10 +114,10 @@ def _draw(costs: dict[str, float], figure: Path, pooled: FloatArray) -> str:
     panels: Any = canvas.subfigures(2, 1, height_ratios=[2, 1])
     above, below = panels
     price, agreement = above.subplots(1, 2)
-    _draw_prices(price, costs)
-    for name, model in MESH.items():
-        rounds = 1 + np.arange(model.n_rounds_)
-        agreement.plot(rounds, model.history_["consensus"], label=name)
+    _draw_prices(price, models, costs)
+    for name in MESH:
+        consensus = models[name].history_["consensus"]
+        agreement.plot(1 + np.arange(len(consensus)), consensus, label=name)
     agreement.set(
         title="DGC: largest distance of a party's centre to the mean",
         xlabel="round",
@@ -126,7 +127,7 @@ def _draw(costs: dict[str, float], figure: Path, pooled: FloatArray) -> str:
     agreement.legend()
     agreement.grid(alpha=0.3)
     below.suptitle("Centres: pooled k-means (above), OneShotKMeans (below)")
-    found = STAR["OneShotKMeans"].cluster_centers_
+    found = models["OneShotKMeans"].cluster_centers_
     found = found[np.argsort(matched(found, pooled))]
     for axes, center in zip(below.subplots(2, 10).flat, [*pooled, *found], strict=True):
         axes.imshow(center.reshape(8, 8), cmap="gray_r")
@@ -138,9 +139,9 @@ def _draw(costs: dict[str, float], figure: Path, pooled: FloatArray) -> str:
     return f"\nCost against what was sent, agreement, and centres are drawn in {figure}."
 
 
-def _draw_prices(axes: Any, costs: dict[str, float]) -> None:
+def _draw_prices(axes: Any, models: dict[str, Any], costs: dict[str, float]) -> None:
     """Cost of the result over bytes sent, one point per method."""
-    for name, model in (STAR | MESH).items():
+    for name, model in models.items():
         sent = model.traffic_.bytes_up / 10
         axes.plot(sent, costs[name], "o" if name in STAR else "s", label=name)
     axes.axhline(1.0, color="gray", linewidth=1)

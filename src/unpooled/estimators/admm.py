@@ -32,6 +32,7 @@ class ADMMKMeans(MeshEstimator):
         init_rounds: int = 3,
         max_rounds: int = 1000,
         tol: float = 1e-6,
+        policy: Any = "study",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -41,6 +42,7 @@ class ADMMKMeans(MeshEstimator):
         self.init_rounds = init_rounds
         self.max_rounds = max_rounds
         self.tol = tol
+        self.policy = policy
         self.random_state = random_state
 
     def _loss(self) -> Loss:

@@ -53,9 +53,6 @@ class CentersEstimator(
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
 
-    def _remember(self, table: Table) -> None:
-        remember(self, table)
-
     def _read_new(self, X: Any) -> Table:
         check_is_fitted(self, "n_features_in_")
         return read_like_fitted(self, X)

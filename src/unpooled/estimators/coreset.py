@@ -32,7 +32,8 @@ class CoresetKMeans(StarEstimator):
     objective : "kmeans" (rows pay squared distances) or "kmedian" (distances)
     graph : None for a coordinator that hears all parties; else "ring", "path", "star", "complete",
         a networkx graph or an adjacency matrix, along whose lowest breadth-first tree everything is
-        passed on to the party at its root: the same result, see :mod:`unpooled.drivers.relay`
+        passed on to the party at its root, seen by the parties on the way: the same result, see
+        :mod:`unpooled.drivers.relay`
     n_init : starts of every clustering, the parties' and the last one
     policy : what parties let out: "study", a policy, or one for each party
     random_state : seed

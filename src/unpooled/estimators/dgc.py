@@ -32,6 +32,8 @@ class DGC(MeshEstimator):
     max_rounds : most rounds
     tol : stop when no row changes cluster and no centre has further to go, as far as a user can
         tell, than this times the largest spread of a party's rows; 0 runs all rounds
+    policy : what parties let out: "study", "deployment" (no rows, so only an array as ``init``; sums
+        over few rows cannot be kept back in a mesh), or a policy
     random_state : seed
 
     Attributes
@@ -67,6 +69,7 @@ class DGC(MeshEstimator):
         step_size: Any = "auto",
         max_rounds: int = 1000,
         tol: float = 1e-6,
+        policy: Any = "study",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -80,6 +83,7 @@ class DGC(MeshEstimator):
         self.step_size = step_size
         self.max_rounds = max_rounds
         self.tol = tol
+        self.policy = policy
         self.random_state = random_state
 
     def _loss(self) -> Loss:

@@ -7,6 +7,7 @@ from typing import Any
 from unpooled.checks import number, one_of, whole, whole_or_none
 from unpooled.drivers.local import Run
 from unpooled.estimators.star import StarEstimator
+from unpooled.kernels.fuzzy import memberships
 from unpooled.protocols import fuzzy
 from unpooled.types import Parties
 
@@ -14,13 +15,15 @@ from unpooled.types import Parties
 class FuzzyCMeans(StarEstimator):
     """Federated fuzzy c-means (Stallmann & Wilbik 2022).
 
-    Every party sends ``n_clusters`` x (d + 1) numbers a round; see
-    :mod:`unpooled.protocols.fuzzy`.
+    Every party sends at most ``n_clusters`` x (d + 1) numbers a round; see
+    :mod:`unpooled.protocols.fuzzy`. ``labels_`` and ``predict`` give the nearest centre,
+    ``memberships`` the degrees.
 
     Parameters
     ----------
     n_clusters : number of clusters
-    fuzzifier : the exponent m > 1 of memberships; near 1 they are all but crisp
+    fuzzifier : the exponent m > 1 of memberships; near 1 they are all but crisp. In many
+        dimensions, where all distances are alike, 2 makes centres coincide; take 1.1 or 1.2 there
     merge : "average" (parties' centres by index, weighted by support) or "kmeans" (of all of them)
     max_rounds : most rounds; 1 is one-shot
     tol : stop when no centre moves by more than this times the largest distance between centres
@@ -69,6 +72,12 @@ class FuzzyCMeans(StarEstimator):
             local_steps=whole_or_none("local_steps", self.local_steps, 1),
             n_init=whole("n_init", self.n_init, 1),
         )
+
+    def memberships(self, X: Any) -> Any:
+        """The degree to which each row belongs to each cluster, in the container of ``X``."""
+        table = self._read_new(X)
+        degrees = memberships(table.parties.rows, self.cluster_centers_, float(self.fuzzifier))
+        return table.restore(degrees)
 
     def _keep(self, run: Run) -> None:
         self.converged_ = bool(run.result["converged"])

@@ -29,6 +29,7 @@ class KarSwenson(MeshEstimator):
         step_size: Any = "auto",
         max_rounds: int = 1000,
         tol: float = 1e-6,
+        policy: Any = "study",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -39,6 +40,7 @@ class KarSwenson(MeshEstimator):
         self.step_size = step_size
         self.max_rounds = max_rounds
         self.tol = tol
+        self.policy = policy
         self.random_state = random_state
 
     def _loss(self) -> Loss:

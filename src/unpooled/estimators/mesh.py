@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from unpooled.checks import whole
-from unpooled.drivers.local import run_mesh
+from unpooled.drivers.local import Options, run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
-from unpooled.estimators.base import CentersEstimator
+from unpooled.estimators.base import CentersEstimator, remember
 from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
 from unpooled.losses import Loss
@@ -29,6 +29,7 @@ class MeshEstimator(CentersEstimator):
     graph: Any
     init: Any
     init_rounds: int
+    policy: Any
     random_state: Any
 
     penalised = True
@@ -65,9 +66,12 @@ class MeshEstimator(CentersEstimator):
         network = topology(self.graph, table.parties.names)
         history = _History(network if self.penalised else None)
         seed = options.seed(self.random_state)
-        run = run_mesh(protocol, table.parties, network, seed=seed, observe=history.record)
+        how = Options(policy=options.policy(self.policy, table.parties.names))
+        run = run_mesh(
+            protocol, table.parties, network, seed=seed, options=how, observe=history.record
+        )
 
-        self._remember(table)
+        remember(self, table)
         self.loss_ = loss
         self.peer_centers_ = np.array(run.result["centers"])
         self._set_centers(network)

@@ -15,7 +15,8 @@ class OneShotKMeans(StarEstimator):
     """k-means in one message per party: centroids and counts, clustered again by the coordinator.
 
     **The first thing to try with a coordinator.** Every party sends, once, at most
-    ``local_clusters`` x (d + 1) numbers; see :mod:`unpooled.protocols.oneshot`.
+    ``local_clusters`` x (d + 1) numbers, or, with ``refine``, ``n_clusters`` x (d + 2) more in a
+    second round; see :mod:`unpooled.protocols.oneshot`.
 
     Parameters
     ----------
@@ -25,7 +26,8 @@ class OneShotKMeans(StarEstimator):
         always when that is "auto" too)
     n_init : starts of each party's k-means
     send : "counts" of the rows behind centroids, or root mean square "radii" where counts may not
-        leave (parties of unlike size then count alike)
+        leave (parties of unlike size then count alike, and clusters of fewer than 10 rows do not
+        count)
     trim : share of all rows to leave out as outliers
     refine : one more round, in which parties send sums and counts about the centres: an exact Lloyd
         step on all rows
@@ -72,8 +74,6 @@ class OneShotKMeans(StarEstimator):
         self.policy = policy
         self.random_state = random_state
 
-    _number_may_be_found = True
-
     def _protocol(self, n_clusters: int | None, parties: Parties) -> oneshot.OneShotKMeans:
         protocol = oneshot.OneShotKMeans(
             n_clusters,
@@ -84,12 +84,12 @@ class OneShotKMeans(StarEstimator):
             refine=flag("refine", self.refine),
             max_clusters=whole("max_clusters", self.max_clusters, 1),
         )
-        if protocol.send == "radii" and (protocol.refine or n_clusters is None):
-            what = "refine=True" if protocol.refine else "n_clusters='auto'"
-            raise InputError(
-                f"{what} needs counts, which send='radii' keeps back; drop one of them."
-            )
+        _refuse_contradictions(protocol)
         return protocol
+
+    def _n_clusters(self) -> int | None:
+        found = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
+        return None if found else super()._n_clusters()
 
     def _local_clusters(self, n_clusters: int | None) -> int | None:
         if isinstance(self.local_clusters, str):
@@ -100,3 +100,17 @@ class OneShotKMeans(StarEstimator):
         if n_clusters is None:
             return None
         return 3 * n_clusters if self.trim else n_clusters
+
+
+def _refuse_contradictions(protocol: oneshot.OneShotKMeans) -> None:
+    auto = "n_clusters='auto'" if protocol.n_clusters is None else ""
+    refine = "refine=True" if protocol.refine else ""
+    if protocol.send == "radii" and (auto or refine):
+        raise InputError(
+            f"{auto or refine} needs counts, which send='radii' keeps back; drop one of them."
+        )
+    if protocol.trim and (auto or refine):
+        raise InputError(
+            f"{auto or refine} counts all rows, also the outliers that trim={protocol.trim:g} "
+            "leaves out; drop one of them."
+        )

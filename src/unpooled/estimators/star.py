@@ -11,10 +11,10 @@ import numpy as np
 from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
-from unpooled.checks import one_of, whole
+from unpooled.checks import whole
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.estimators import options
-from unpooled.estimators.base import CentersEstimator
+from unpooled.estimators.base import CentersEstimator, remember
 from unpooled.kernels import centers
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Expected, Table, read
@@ -27,14 +27,13 @@ class StarEstimator(CentersEstimator):
 
     ``policy`` is the parties' say over what leaves them: "study" (in-process experiments: whatever
     the method declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object
-    of :mod:`unpooled.wire.policy`, or a dict with one for each party.
+    of :mod:`unpooled.wire.policy`, or a dict with one for each party. ``remarks_`` says, party by
+    party, what was held back for it. ``history_`` has what the coordinator noted: ``received``, the
+    number of centroids, and for methods of several rounds ``cost`` and ``movement``.
     """
 
     policy: Any
     random_state: Any
-
-    _number_may_be_found = False
-    """Whether ``n_clusters="auto"`` means something."""
 
     @abstractmethod
     def _protocol(self, n_clusters: Any, parties: Parties) -> StarProtocol:
@@ -70,7 +69,7 @@ class StarEstimator(CentersEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._remember(table)
+        remember(self, table)
         self.cluster_centers_ = found
         self._set_labels(table)
         self.n_rounds_ = int(run.result.get("rounds", np.array(run.traffic.rounds)))
@@ -81,10 +80,7 @@ class StarEstimator(CentersEstimator):
         return self
 
     def _n_clusters(self) -> int | None:
-        """The number asked for; None for "auto"."""
-        if self._number_may_be_found and isinstance(self.n_clusters, str):
-            one_of("n_clusters", self.n_clusters, ("auto",))
-            return None
+        """The number asked for; None if the coordinator is to find it."""
         return whole("n_clusters", self.n_clusters, 1)
 
     def _run(

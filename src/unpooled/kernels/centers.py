@@ -18,9 +18,9 @@ _CHUNK = 1 << 21
 
 
 def label(rows: FloatArray, centers: FloatArray) -> IntArray:
-    """labels[r] = argmin over k of |centers[k] - rows[r]|; the lowest index wins a tie."""
-    # |x - c|² is found as |x|² - 2 x.c + |c|², which loses digits far from the origin; so that is
-    # moved among the rows, and by a median, so that neither a far row nor a far centre moves it out.
+    """labels[r] = argmin over k of |centers[k] - rows[r]|; of centres that are equal, the first."""
+    # |x - c|² is found as |x|² - 2 x.c + |c|², which loses digits far from the origin. So that is
+    # moved among the rows: to a median, because a far row or centre would draw a mean away.
     origin = np.median(rows[:: max(1, len(rows) // 1000)], axis=0) if len(rows) else 0.0
     labels = np.empty(len(rows), dtype=np.int64)
     for span in _chunks(rows):

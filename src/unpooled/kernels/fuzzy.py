@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.kernels.segments import means_or_keep
 from unpooled.types import FloatArray
 
 
@@ -23,16 +24,6 @@ def memberships(rows: FloatArray, centers: FloatArray, fuzzifier: float) -> Floa
     return np.asarray(closeness / closeness.sum(axis=1, keepdims=True))
 
 
-def weighted_means(
-    rows: FloatArray, degrees: FloatArray, centers: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Σ_r g_rk x_r / Σ_r g_rk for each k, and the divisor; a centre without any weight stays."""
-    support = degrees.sum(axis=0)
-    filled = support > 0
-    means = (degrees.T @ rows) / np.where(filled, support, 1.0)[:, None]
-    return np.where(filled[:, None], means, centers), support
-
-
 def fuzzy_c_means(
     rows: FloatArray,
     weights: FloatArray,
@@ -41,12 +32,16 @@ def fuzzy_c_means(
     steps: int,
     tol: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Alternates the two until no centre moves further than ``tol``; the degrees w u^m behind."""
+    """Alternates u and c_k = Σ w u^m x / Σ w u^m until no centre moves further than ``tol``.
+
+    The centres, and the divisors that belong to them; a centre without any weight stays.
+    """
     for _ in range(steps):
         degrees = weights[:, None] * memberships(rows, centers, fuzzifier) ** fuzzifier
-        fresh, _ = weighted_means(rows, degrees, centers)
+        support = degrees.sum(axis=0)
+        fresh = means_or_keep(degrees.T @ rows, support, centers)
         movement = np.sqrt(np.square(fresh - centers).sum(axis=1).max(initial=0.0))
         centers = fresh
         if movement <= tol:
             break
-    return centers, degrees
+    return centers, support

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from unpooled.kernels.segments import means_or_keep, sums_by_label
 from unpooled.types import FloatArray, IntArray
 
 
@@ -32,6 +33,7 @@ def matched_mean(
     the reference, then move each reference centre to the weighted mean of what was matched with it
     (it stays if that has no weight). Neither half can raise Σ w |c - m_π(c)|², so it ends.
     """
+    points, weight = np.concatenate(sets), np.concatenate(weights)
     last: IntArray | None = None
     for _ in range(max_rounds):
         place = np.concatenate(
@@ -40,12 +42,6 @@ def matched_mean(
         if last is not None and np.array_equal(place, last):
             break
         last = place
-        weight = np.concatenate(weights)
-        total = np.zeros_like(reference)
-        np.add.at(total, place, weight[:, None] * np.concatenate(sets))
-        count = np.bincount(place, weight, len(reference))
-        filled = count > 0
-        reference = np.where(
-            filled[:, None], total / np.where(filled, count, 1.0)[:, None], reference
-        )
+        sums, counts = sums_by_label(points, weight, place, len(reference))
+        reference = means_or_keep(sums, counts, reference)
     return reference

@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from unpooled.errors import ProtocolError
 from unpooled.kernels.kmeans import Clustering
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import sendable
 from unpooled.wire.message import Summary
+from unpooled.wire.policy import Release
+
+ASK = Release("centroids", (), ("model",), "nothing but the question")
 
 
-def presentable(clustering: Clustering, data: PartyData, least: int | None = None) -> IntArray:
-    """The numbers of the clusters that a minimum count, by default the party's, lets it send."""
-    least = data.min_count if least is None else least
-    return sendable(clustering.labels, data.weights, len(clustering.centers), least)
+def presentable(clustering: Clustering, data: PartyData) -> IntArray:
+    """The numbers of the clusters that the party's minimum count lets it send."""
+    return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
+
+
+def groups_of(clustering: Clustering, kept: IntArray) -> IntArray:
+    """The rows of the clusters ``kept``, numbered in this order; -1 for all others."""
+    place = np.full(len(clustering.centers) + 1, -1, dtype=np.int64)
+    place[kept] = np.arange(len(kept))
+    return place[clustering.labels]  # -1 is the last place
 
 
 def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:
     """The answer about the clusters ``kept``, and the rows behind it."""
-    place = np.full(len(clustering.centers) + 1, -1, dtype=np.int64)
-    place[kept] = np.arange(len(kept))
-    behind = place[clustering.labels]  # -1 is the last place
     held_back = len(clustering.centers) - len(kept)
     remark = f"{held_back} of {len(clustering.centers)} clusters held back: too few rows"
-    return Summary(dict(body), behind, remark if held_back else "")
+    return Summary(dict(body), groups_of(clustering, kept), remark if held_back else "")
 
 
 def gathered(replies: Mapping[PartyId, Body], field: str) -> FloatArray:
@@ -41,3 +48,14 @@ def refuse_silence(received: int) -> None:
             "No party sent anything about its rows: each has fewer of them in every cluster than "
             "its policy's minimum count; ask for fewer local clusters or have the minimum lowered."
         )
+
+
+def spread_out(points: FloatArray, first: FloatArray, n_clusters: int) -> FloatArray:
+    """The first points, and again and again the point farthest from all chosen."""
+    chosen = first[:n_clusters]
+    gap = cdist(points, chosen, "sqeuclidean").min(axis=1)
+    while len(chosen) < n_clusters and gap.max() > 0:
+        farthest = points[int(np.argmax(gap))]
+        chosen = np.vstack([chosen, farthest])
+        gap = np.minimum(gap, np.square(points - farthest).sum(axis=1))
+    return chosen

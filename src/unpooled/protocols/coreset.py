@@ -99,7 +99,12 @@ class CoresetKMeans(StarProtocol):
         centers = self._cluster(rows, weights, rng).centers
         paid = weights * prices(rows, centers, self._power)[0]
         yield Note(0, {"received": np.array(len(rows)), "cost": np.array(paid.sum())})
-        return {"centers": centers, "rows": rows, "weights": _union(parts)[1]}
+        return {
+            "centers": centers,
+            "rows": rows,
+            "weights": _union(parts)[1],
+            "rounds": np.array(2),
+        }
 
     @property
     def steps(self) -> Mapping[str, Step]:

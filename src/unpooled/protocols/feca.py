@@ -55,7 +55,14 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
-from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
+from unpooled.protocols.centroids import (
+    ASK,
+    gathered,
+    presentable,
+    refuse_silence,
+    spread_out,
+    summary,
+)
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, IntArray, PartyData
 from unpooled.wire.message import Ask, Note
@@ -77,12 +84,12 @@ class FeCA(StarProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        why = "means of the rows of local clusters, and how far out these rows lie"
+        why = "means of local clusters' rows; how far out the outermost min_count of them lie"
         return (Release("centroids", ("centroids", "radii"), ("sums",), why),)
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (Release("centroids", (), ("model",), "nothing but the question"),)
+        return (ASK,)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("centroids")
@@ -112,9 +119,9 @@ class FeCA(StarProtocol):
 def refined(rows: FloatArray, weights: FloatArray, found: Clustering, merge: bool) -> Clustering:
     """Algorithm 2; rows of a dropped centroid get the label -1."""
     centers, counts = found.centers.copy(), found.counts.copy()
-    there = found.labels >= 0
     scatter = scatter_of(rows, weights, found)
-    name = np.arange(len(centers))  # what each cluster is called now; -1 once dropped
+    # What each cluster is called now, -1 once dropped; the last place is that of the label -1.
+    name = np.append(np.arange(len(centers)), -1)
     left = list(range(len(centers)))
     while len(left) > 2:
         spread = scatter[left] / counts[left]
@@ -134,9 +141,7 @@ def refined(rows: FloatArray, weights: FloatArray, found: Clustering, merge: boo
             name[name == q] = p
     place = np.full(len(centers) + 1, -1, dtype=np.int64)
     place[left] = np.arange(len(left))
-    labels = place[name[found.labels]] if len(name) else found.labels
-    labels = np.where(there, labels, -1)
-    return Clustering(centers[left], labels, counts[left])
+    return Clustering(centers[left], place[name[found.labels]], counts[left])
 
 
 def _closest(centers: FloatArray, left: list[int]) -> tuple[int, int]:
@@ -185,10 +190,4 @@ def aggregated(centroids: FloatArray, radii: FloatArray, n_clusters: int) -> tup
         left = left[~within]
     groups.sort(key=len, reverse=True)  # stable: among equals the one formed first
     centers = [centroids[group].mean(axis=0) for group in groups[:n_clusters]]
-    n_groups = len(centers)
-    while 0 < len(centers) < n_clusters:
-        gap = cdist(centroids, np.array(centers), "sqeuclidean").min(axis=1)
-        if gap.max() == 0:
-            break
-        centers.append(centroids[int(np.argmax(gap))])
-    return np.array(centers).reshape(-1, centroids.shape[1]), n_groups
+    return spread_out(centroids, np.array(centers), n_clusters), len(centers)

@@ -1,7 +1,8 @@
 """Federated k-means: Lloyd's iteration on all parties' rows from sums and counts.
 
 The centres of every round are those of Lloyd's iteration on the pooled rows from the same start
-(:mod:`unpooled.protocols.sums` is one round). It ends when no centre moves by more than ``tol``
+(:mod:`unpooled.protocols.sums` is one round, and says what becomes of empty clusters, and of
+parties with a minimum count). It ends when no centre moves by more than ``tol``
 times the root mean square distance of a row to its centre, or after ``max_rounds``; with ``tol=0``
 when nothing moves at all. The start is :class:`~unpooled.protocols.oneshot.OneShotKMeans`, which
 sends no row, or given centres.

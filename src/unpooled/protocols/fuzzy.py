@@ -21,9 +21,9 @@ aligns their indices first, by optimal matching as in matched averaging, weighte
 rounds go by index. A party with fewer than K distinct rows has as many centres in round 0, and
 afterwards centres that stay where they were sent to it.
 
-A party whose policy has a minimum count sends, for every cluster behind whose centre (or behind
-whose difference from any centre of an earlier round) stand effectively fewer rows
-(:mod:`unpooled.wire.disclosure`), support 0 and the centre it was sent, which says nothing.
+A party whose policy has a minimum count of m puts its rows, once, into groups of at least m
+(k-means with n / 2m clusters; rows of smaller ones are left out), and from then on works with the
+groups' means in place of its rows: whatever it answers to whatever it is asked follows from them.
 
 Sent by a party: K (d + 1) numbers a round (in round 0: d + 1 for each centre it found).
 """
@@ -37,13 +37,13 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from unpooled.kernels.fuzzy import fuzzy_c_means, weighted_means
+from unpooled.kernels.fuzzy import fuzzy_c_means
 from unpooled.kernels.kmeans import cluster
 from unpooled.kernels.matching import matched, matched_mean
-from unpooled.protocols.centroids import gathered, refuse_silence
+from unpooled.kernels.segments import means_or_keep
+from unpooled.protocols.centroids import gathered, groups_of, presentable, refuse_silence
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, BoolArray, FloatArray, PartyData, PartyId
-from unpooled.wire.disclosure import degrees_behind, enough, fewest_behind_changes
+from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
 from unpooled.wire.policy import Release
 
@@ -83,6 +83,7 @@ class FuzzyCMeans(StarProtocol):
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("start")
+        yield Note(0, {"received": np.array(len(gathered(replies, "centers")))})
         refuse_silence(len(gathered(replies, "centers")))
         centers = self._merged(replies, None, rng)
         converged = False
@@ -107,12 +108,11 @@ class FuzzyCMeans(StarProtocol):
     ) -> FloatArray:
         sets = [reply["centers"] for reply in replies.values()]
         support = [reply["support"] for reply in replies.values()]
-        if self.merge == "average" and last is None:
-            return matched_mean(sets, support, max(sets, key=len))
         if self.merge == "average":
+            if last is None:
+                return matched_mean(sets, support, max(sets, key=len))
             total = np.sum([s[:, None] * c for s, c in zip(support, sets, strict=True)], axis=0)
-            weight = np.sum(support, axis=0)[:, None]
-            return np.asarray(np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), last))
+            return means_or_keep(total, np.sum(support, axis=0), last)
         heard = np.concatenate(sets)[np.concatenate(support) > 0]
         found = cluster(heard, np.ones(len(heard)), self.n_clusters, self.n_init, rng).centers
         if last is None or len(found) != len(last):
@@ -126,36 +126,44 @@ class FuzzyCMeans(StarProtocol):
 
     def begin(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Fuzzy c-means from a start of the party's own."""
-        found = cluster(data.rows, data.weights, self.n_clusters, 1, rng)
-        if not len(found.centers):
-            return Summary({"centers": found.centers, "support": np.empty(0)}, found.labels), {}
-        return self._answer(data, state, found.centers, keep_all=False)
+        known = _known(data, state, rng)
+        start = cluster(known["rows"], known["weights"], self.n_clusters, 1, rng).centers
+        return self._answer(data, known, start)
 
     def go_on(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Fuzzy c-means from the global centres."""
-        return self._answer(data, state, body["centers"], keep_all=True)
+        return self._answer(data, _known(data, state, rng), body["centers"])
 
-    def _answer(self, data: PartyData, state: Body, start: FloatArray, keep_all: bool) -> Answer:
-        extent = float(np.ptp(data.rows, axis=0).max(initial=0.0)) if len(data.rows) else 0.0
-        _, degrees = fuzzy_c_means(
-            data.rows,
-            data.weights,
-            start,
-            self.fuzzifier,
-            self.local_steps or _LOCAL_STEPS,
-            _LOCAL_TOL * extent,
-        )
-        allowed = _allowed(degrees, state, data.min_count)
-        degrees = np.where(allowed, degrees, 0.0)
-        centers, support = weighted_means(data.rows, degrees, start)
-        if not keep_all:
-            centers, support = centers[allowed], support[allowed]
-        held_back = int((~allowed).sum()) if data.min_count > 1 else 0
-        remark = f"{held_back} of {len(allowed)} centres held back: too few rows behind them"
-        summary = Summary(
-            {"centers": centers, "support": support}, degrees, remark if held_back else ""
-        )
-        return summary, _remembering(state, degrees, data.min_count)
+    def _answer(self, data: PartyData, known: Body, start: FloatArray) -> Answer:
+        rows, weights = known["rows"], known["weights"]
+        centers, support = start, np.zeros(len(start))
+        if len(rows) and len(start):
+            extent = float(np.ptp(rows, axis=0).max())
+            steps = self.local_steps or _LOCAL_STEPS
+            centers, support = fuzzy_c_means(
+                rows, weights, start, self.fuzzifier, steps, _LOCAL_TOL * extent
+            )
+        reply = {"centers": centers, "support": support}
+        if data.min_count <= 1:
+            return Summary(reply, np.zeros(len(data.rows), dtype=np.int64)), {}
+        remark = f"{len(rows)} means of groups of rows stand for {len(data.rows)} rows"
+        return Summary(reply, known["groups"], remark), known
+
+
+def _known(data: PartyData, state: Body, rng: np.random.Generator) -> Body:
+    """The rows that a party works with, or the means that stand for them."""
+    if data.min_count <= 1:
+        return {"rows": data.rows, "weights": data.weights}
+    if state:
+        return state
+    n_groups = max(1, len(data.rows) // (2 * data.min_count))
+    found = cluster(data.rows, data.weights, n_groups, 1, rng)
+    kept = presentable(found, data)
+    return {
+        "rows": found.centers[kept],
+        "weights": found.counts[kept],
+        "groups": groups_of(found, kept),
+    }
 
 
 def _movement(before: FloatArray, after: FloatArray) -> float:
@@ -163,16 +171,3 @@ def _movement(before: FloatArray, after: FloatArray) -> float:
     if len(before) != len(after):
         return np.inf
     return float(np.sqrt(np.square(after - before).sum(axis=1).max()))
-
-
-def _allowed(degrees: FloatArray, state: Body, min_count: int) -> BoolArray:
-    """The clusters behind which, and behind whose changes, there are rows enough."""
-    own = degrees_behind(degrees)
-    changes = fewest_behind_changes(degrees, state.get("sent", np.empty((len(degrees), 0))))
-    return enough(np.minimum(own, changes), min_count)
-
-
-def _remembering(state: Body, degrees: FloatArray, min_count: int) -> Body:
-    if min_count <= 1:
-        return {}
-    return {"sent": np.hstack([state.get("sent", np.empty((len(degrees), 0))), degrees])}

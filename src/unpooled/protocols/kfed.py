@@ -33,7 +33,14 @@ from sklearn.cluster import KMeans
 from unpooled.kernels.centers import label
 from unpooled.kernels.kmeans import Clustering, cluster, means_of
 from unpooled.kernels.segments import means_or_keep, sums_by_label
-from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
+from unpooled.protocols.centroids import (
+    ASK,
+    gathered,
+    presentable,
+    refuse_silence,
+    spread_out,
+    summary,
+)
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData
 from unpooled.wire.message import Ask, Note
@@ -55,7 +62,7 @@ class KFED(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (Release("centroids", (), ("model",), "nothing but the question"),)
+        return (ASK,)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("centroids")
@@ -107,17 +114,6 @@ def _projected(rows: FloatArray, weights: FloatArray, rank: int) -> FloatArray:
         return rows
     vectors = np.linalg.svd(np.sqrt(weights)[:, None] * rows, full_matrices=False)[2][:rank]
     return np.asarray(rows @ vectors.T)
-
-
-def spread_out(points: FloatArray, first: FloatArray, n_clusters: int) -> FloatArray:
-    """The first points, and again and again the point farthest from all chosen."""
-    chosen = first[:n_clusters]
-    gap = cdist(points, chosen, "sqeuclidean").min(axis=1)
-    while len(chosen) < n_clusters and gap.max() > 0:
-        farthest = points[int(np.argmax(gap))]
-        chosen = np.vstack([chosen, farthest])
-        gap = np.minimum(gap, np.square(points - farthest).sum(axis=1))
-    return chosen
 
 
 def one_round(points: FloatArray, centers: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ import numpy as np
 
 from unpooled.kernels.kmeans import cluster
 from unpooled.kernels.matching import matched_mean
-from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
+from unpooled.protocols.centroids import ASK, gathered, presentable, refuse_silence, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
 from unpooled.wire.message import Ask, Note
@@ -44,7 +44,7 @@ class MatchedAveraging(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (Release("centroids", (), ("model",), "nothing but the question"),)
+        return (ASK,)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("centroids")

@@ -14,8 +14,8 @@ every cluster from many sides and weighs them. Ten local starts and a hundred at
 are what makes the difference to a single one (fewer, down to ten, where it has many centroids).
 
 **k' (``local_clusters``)** is k; 3 k with ``trim``, since outliers take centroids of their own;
-None lets every party choose 2 n^½ for its n rows: parties need not know k, the coordinator
-decides.
+None lets every party choose 2 n^½ for its n rows (fewer where small clusters may not leave):
+parties need not know k, the coordinator decides.
 
 **k unknown (``n_clusters=None``)**: the coordinator tries 1..``max_clusters`` and takes the number
 with the least BIC for round Gaussians of one variance (X-means, Pelleg & Moore 2000). Parties also
@@ -37,15 +37,15 @@ count leaves out smaller clusters (dropping their rows did better than handing t
 cluster). If fewer than k distinct centroids arrive, there are as many centres, and the estimator
 warns.
 
-Sent by a party: d + 1 numbers for each centroid (d + 2 with ``n_clusters=None``), at most k' (d +
-1); with ``refine`` K (d + 2) more.
+Sent by a party: d + 1 numbers for each of at most k' centroids (d + 2 with ``n_clusters=None``);
+with ``refine`` K (d + 2) more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -53,7 +53,7 @@ import numpy as np
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.trimmed import trimmed_cluster
 from unpooled.protocols import sums
-from unpooled.protocols.centroids import gathered, presentable, refuse_silence, summary
+from unpooled.protocols.centroids import ASK, gathered, presentable, refuse_silence, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note
@@ -91,8 +91,7 @@ class OneShotKMeans(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        first = Release("centroids", (), ("model",), "nothing but the question")
-        return (first, sums.ASK) if self.refine else (first,)
+        return (ASK, sums.ASK) if self.refine else (ASK,)
 
     @property
     def steps(self) -> Mapping[str, Step]:
@@ -139,10 +138,12 @@ class OneShotKMeans(StarProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's own k-means."""
-        wanted = self.local_clusters or max(1, ceil(2 * np.sqrt(len(data.rows))))
+        wanted = self.local_clusters or _own_choice(len(data.rows), data.min_count)
         found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
-        least = max(data.min_count, _LEAST_FOR_RADII if self.send == "radii" else 1)
-        kept = presentable(found, data, least)
+        kept = presentable(found, data)
+        if self.send == "radii":
+            behind = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
+            kept = kept[behind[kept] >= _LEAST_FOR_RADII]
         reply = {"centroids": found.centers[kept]}
         scatter = scatter_of(data.rows, data.weights, found)[kept]
         if self.send == "radii":
@@ -153,6 +154,12 @@ class OneShotKMeans(StarProtocol):
             reply["scatter"] = scatter
         answer = summary(reply, found, kept)
         return answer, sums.atoms_after(data, answer.behind)
+
+
+def _own_choice(n_rows: int, min_count: int) -> int:
+    """2 n^½ clusters, but no more than leave each of them twice the rows that it must have."""
+    most = n_rows // (2 * min_count) if min_count > 1 else n_rows
+    return max(1, min(ceil(2 * sqrt(n_rows)), most))
 
 
 def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
@@ -169,15 +176,15 @@ def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
 def bic(points: FloatArray, weights: FloatArray, scatter: float, found: Clustering) -> float:
     """-2 log likelihood + (number of parameters) log n of round Gaussians of one variance.
 
-    With n rows of d columns, n_k of them in cluster k, and σ² = cost / (d (n - K)), where the cost
-    is the rows' scatter about the parties' centroids plus the centroids' about the centres:
+    With n rows of d columns, n_k of them in cluster k, and σ² = cost / (d n), where the cost is the
+    rows' scatter about the parties' centroids plus the centroids' about the centres, and but for a
+    constant:
 
         BIC = K (d + 1) log n - 2 Σ_k n_k log(n_k / n) + n d log σ².
     """
     total, d, k = float(weights.sum()), points.shape[1], len(found.centers)
     cost = scatter + float(scatter_of(points, weights, found).sum())
-    if total <= k or cost <= 0:
-        return np.inf if total <= k else -np.inf
+    if cost <= 0:
+        return -np.inf
     entropy = float((found.counts * np.log(found.counts / total)).sum())
-    variance = cost / (d * (total - k))
-    return float(k * (d + 1) * np.log(total) - 2 * entropy + total * d * np.log(variance))
+    return float(k * (d + 1) * np.log(total) - 2 * entropy + total * d * np.log(cost / (d * total)))

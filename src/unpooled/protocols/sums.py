@@ -19,10 +19,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from unpooled.kernels.centers import label
-from unpooled.kernels.segments import sums_by_label
+from unpooled.kernels.kmeans import Clustering, scatter_of
+from unpooled.kernels.segments import means_or_keep, sums_by_label
 from unpooled.protocols.star import Answer
-from unpooled.types import Array, Body, FloatArray, PartyData, PartyId
-from unpooled.wire.disclosure import coarsened, refined
+from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.wire.disclosure import coarsened, split_atoms
 from unpooled.wire.message import Summary
 from unpooled.wire.policy import Release
 
@@ -42,20 +43,18 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
         labels, atoms = coarsened(state.get("atoms"), wanted, data.weights, data.min_count)
         known = {"atoms": atoms}
     sums, counts = sums_by_label(data.rows, data.weights, labels, len(centers))
-    difference = data.rows - centers[labels]
-    squared = data.weights * np.vecdot(difference, difference)
-    scatter = sums_by_label(squared[:, None], np.ones(len(squared)), labels, len(centers))[0][:, 0]
+    scatter = scatter_of(data.rows, data.weights, Clustering(centers, labels, counts))
     reply = {"sums": sums, "counts": counts, "scatter": scatter}
     held_back = int((labels != wanted)[data.weights > 0].sum())
     remark = f"{held_back} rows counted with their group or left out: too few to move alone"
     return Summary(reply, labels, remark if held_back else ""), known
 
 
-def atoms_after(data: PartyData, behind: Array | None) -> Body:
+def atoms_after(data: PartyData, behind: IntArray | None) -> Body:
     """The state of a party whose first answer was about these groups of rows."""
     if behind is None or data.min_count <= 1:
         return {}
-    return {"atoms": refined(np.zeros_like(behind), behind)}
+    return {"atoms": split_atoms(np.zeros_like(behind), behind)}
 
 
 def added(replies: Mapping[PartyId, Body]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -78,11 +77,11 @@ def means(
     shows where the halves' means are. No row is needed for that. If no cluster has any extent,
     there are fewer distinct rows than clusters, and the centre stays.
     """
-    filled = counts > 0
-    divisor = np.where(filled, counts, 1.0)[:, None]
-    fresh = np.where(filled[:, None], sums / divisor, centers)
+    fresh = means_or_keep(sums, counts, centers)
+    if rng is None:
+        return fresh
     largest = iter(np.argsort(-scatter, kind="stable"))
-    for empty in np.flatnonzero(~filled) if rng is not None else ():
+    for empty in np.flatnonzero(counts == 0):
         crowded = next(largest)
         if scatter[crowded] > 0:
             direction = rng.normal(size=centers.shape[1])

@@ -10,17 +10,13 @@ below a total are all covered, since they are linear combinations.
 
 Rows carry weights, and a sum in which one row outweighs all others is a sum of one row. So sizes
 are *effective*: (Σ w)² / Σ w², which is the number of rows where their weights are equal.
-
-Where memberships are by degrees (fuzzy c-means), ``behind`` has a column of weights per cluster.
-There are no atoms then: what is measured are the effective sizes of each column, and of its
-difference from every column of every earlier release.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from unpooled.types import Array, BoolArray, FloatArray, IntArray
+from unpooled.types import BoolArray, FloatArray, IntArray
 
 ROUNDING = 1e-9
 """Effective sizes are compared with whole numbers up to this share."""
@@ -41,7 +37,7 @@ def enough(sizes: FloatArray, min_count: int) -> BoolArray:
     return sizes >= min_count * (1 - ROUNDING)
 
 
-def refined(atoms: IntArray, labels: IntArray) -> IntArray:
+def split_atoms(atoms: IntArray, labels: IntArray) -> IntArray:
     """The atoms once these labels are known too, numbered from 0."""
     span = int(labels.max(initial=-1)) + 2
     return np.asarray(np.unique(atoms * span + labels + 1, return_inverse=True)[1])
@@ -53,55 +49,25 @@ class Audit:
     def __init__(self, weights: FloatArray) -> None:
         self._weights = weights
         self._atoms = np.zeros(len(weights), dtype=np.int64)
-        self._degrees = np.empty((len(weights), 0))
 
-    def fewest(self, behind: Array) -> float:
+    def fewest(self, behind: IntArray) -> float:
         """The fewest rows that could be told apart if this left too."""
-        if behind.ndim == 2:
-            return self._fewest_by_degrees(behind)
-        if self._says_nothing(behind):
-            return np.inf
-        atoms = refined(self._atoms, behind)
+        atoms = self._atoms_after(behind)
+        if atoms is self._atoms and not atoms.any():
+            return np.inf  # nothing was said of any row, now or before
         sizes = effective_sizes(atoms, self._weights, int(atoms.max()) + 1)
         return float(sizes[sizes > 0].min(initial=np.inf))
 
-    def record(self, behind: Array) -> None:
+    def record(self, behind: IntArray) -> None:
         """This has left."""
-        if behind.ndim == 2:
-            self._degrees = np.hstack([self._degrees, behind])
-        elif not self._says_nothing(behind):
-            self._atoms = refined(self._atoms, behind)
+        self._atoms = self._atoms_after(behind)
 
-    @staticmethod
-    def _says_nothing(behind: Array) -> bool:
-        return bool((behind < 0).all())
-
-    def _fewest_by_degrees(self, behind: FloatArray) -> float:
-        sizes = np.minimum(
-            _or_many(degrees_behind(behind)), fewest_behind_changes(behind, self._degrees)
-        )
-        return float(sizes.min(initial=np.inf))
-
-
-def degrees_behind(degrees: FloatArray) -> FloatArray:
-    """The effective number of rows behind each column of weights; 0 for a column of zeros."""
-    size = np.abs(degrees)
-    size = size / np.maximum(size.max(axis=0, initial=0.0), np.finfo(float).tiny)
-    first, second = size.sum(axis=0), (size**2).sum(axis=0)
-    return np.asarray(np.divide(first**2, second, out=np.zeros(len(first)), where=second > 0))
-
-
-def fewest_behind_changes(degrees: FloatArray, earlier: FloatArray) -> FloatArray:
-    """For each column the fewest rows behind its difference from any earlier column."""
-    fewest = np.full(degrees.shape[1], np.inf)
-    for column in earlier.T:
-        fewest = np.minimum(fewest, _or_many(degrees_behind(degrees - column[:, None])))
-    return fewest
-
-
-def _or_many(sizes: FloatArray) -> FloatArray:
-    """Sizes, where nothing at all is as good as very many."""
-    return np.where(sizes > 0, sizes, np.inf)
+    def _atoms_after(self, behind: IntArray) -> IntArray:
+        if behind.shape != self._atoms.shape or behind.dtype.kind not in "iu":
+            return np.arange(len(self._atoms))  # no label per row: anything may have been said
+        if (behind < 0).all():
+            return self._atoms
+        return split_atoms(self._atoms, np.maximum(behind, -1))
 
 
 def coarsened(
@@ -118,20 +84,20 @@ def coarsened(
     """
     atoms = np.zeros(len(wanted), dtype=np.int64) if atoms is None else atoms
     if min_count <= 1 or not len(wanted):
-        return wanted, refined(atoms, wanted)
-    few = ~_enough_rows(refined(atoms, wanted), weights, min_count)
+        return wanted, split_atoms(atoms, wanted)
+    few = ~_enough_rows(split_atoms(atoms, wanted), weights, min_count)
     labels = wanted
     if few.any():
         together = _enough_rows(np.where(few, 2 * atoms, 2 * atoms + 1), weights, min_count)
         agreed = _agreed(atoms, wanted, np.where(few, weights, 0.0), at_least=_AGREED)
         largest = _agreed(atoms, wanted, weights, at_least=0.0)
         labels = np.where(few, np.where(together, agreed, largest), wanted)
-        poor = ~_enough_rows(refined(atoms, labels), weights, min_count)
+        poor = ~_enough_rows(split_atoms(atoms, labels), weights, min_count)
         if poor.any():
             whole = _agreed(atoms, wanted, weights, at_least=_AGREED)
             whole = np.where(_enough_rows(atoms, weights, min_count), whole, -1)
             labels = np.where(np.isin(atoms, atoms[poor]), whole, labels)
-    return labels, refined(atoms, labels)
+    return labels, split_atoms(atoms, labels)
 
 
 def _enough_rows(groups: IntArray, weights: FloatArray, min_count: int) -> BoolArray:
@@ -145,7 +111,7 @@ def _agreed(groups: IntArray, labels: IntArray, weights: FloatArray, at_least: f
 
     -1 if less than the share ``at_least`` has it.
     """
-    cells = refined(groups, labels)
+    cells = split_atoms(groups, labels)
     mass = np.bincount(cells, weights)
     order = np.lexsort((-labels, mass[cells], groups))
     n_groups = int(groups.max(initial=-1)) + 1

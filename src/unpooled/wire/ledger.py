@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from unpooled.errors import ProtocolError, UndeclaredRelease
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyId
+from unpooled.types import Body, FloatArray, IntArray, PartyId
 from unpooled.wire.codec import body_size
 from unpooled.wire.disclosure import Audit
 from unpooled.wire.message import Ask, Post, Reply
@@ -65,7 +65,7 @@ class Ledger:
         message: Sent,
         copies: IntArray,
         exchange: int,
-        behind: Array | None = None,
+        behind: IntArray | None = None,
     ) -> Sent | None:
         """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
@@ -107,7 +107,7 @@ class Ledger:
         if text:
             self.remarks.append(Remark(kind, round, text))
 
-    def _fewest(self, release: Release, behind: Array | None) -> float | None:
+    def _fewest(self, release: Release, behind: IntArray | None) -> float | None:
         """The fewest rows told apart; 0 where a star's protocol should say but does not."""
         if self._audit is None or set(release.discloses) == {"model"}:
             return None

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unpooled.types import Array, Body, BoolArray
+from unpooled.types import Array, Body, BoolArray, IntArray
 
 
 def sealed(body: Mapping[str, Array]) -> Body:
@@ -61,9 +61,9 @@ class Summary:
     """A party's answer before it leaves, with what the party's own ledger must know about it."""
 
     body: Body
-    behind: Array | None
-    """Which group each row is summed up in (-1: none), or by how much (rows x groups); see
-    :mod:`unpooled.wire.disclosure`. It never travels."""
+    behind: IntArray | None
+    """Which group each row is summed up in (-1: none); see :mod:`unpooled.wire.disclosure`. It
+    never travels."""
     remark: str = ""
     """What the party held back and why, for its ledger. It never travels."""
 

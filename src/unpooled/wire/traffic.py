@@ -60,8 +60,9 @@ class Traffic:
         return getattr(self, name)
 
     def __str__(self) -> str:
+        rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         return (
-            f"{self.rounds} round{'s' * (self.rounds != 1)}, {self.messages} messages, {self.floats_up} numbers "
+            f"{rounds}, {self.messages} messages, {self.floats_up} numbers "
             f"({self.bytes_up} bytes) sent by {len(self.by_party)} parties"
         )
 

@@ -19,7 +19,7 @@ NOTES = """\
 Notes
 - The paper's 32.9 ± 0.5 (FFCM v2, 10 rounds, S2 iid) is probably 2.9: its purity there is 0.97.
 - The paper's k-FED and FFCM rows do not reproduce from plain readings of those methods: ours lie
-  lower by more than a standard deviation in most cells, and then FeCA is not first everywhere.
+  lower by more than a standard deviation in most cells, and FeCA is not first (counts above).
   M-Avg is lower too where parties differ; here pairs are sought again until they stay.
 - FeCA: the cells that lie higher by more than a standard deviation are named above. Ten runs are
   few; see the standard deviations of the Dirichlet cells.
