@@ -32,8 +32,8 @@ class DGC(MeshEstimator):
     max_rounds : most rounds
     tol : stop when no row changes cluster and no centre has further to go, as far as a user can
         tell, than this times the largest spread of a party's rows; 0 runs all rounds
-    policy : what parties let out: "study", "deployment" (no rows, so only an array as ``init``; sums
-        over few rows cannot be kept back in a mesh), or a policy
+    policy : what parties let out: "study", "deployment" (no rows, so only an array as ``init``;
+        sums over few rows cannot be kept back in a mesh), or a policy
     random_state : seed
 
     Attributes
