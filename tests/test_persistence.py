@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,15 @@ from sklearn.datasets import load_iris
 
 import unpooled
 from unpooled import losses
-from unpooled.persistence import read, write
+from unpooled.persistence.file import read, write
+from unpooled.preprocessing import StandardScaler
 from unpooled.wire.policy import Deployment, Study
 
 ESTIMATORS = [
     member
     for name in unpooled.__all__
     if isinstance(member := getattr(unpooled, name), type) and hasattr(member, "fit")
-]
+] + [StandardScaler]
 X = load_iris().data[::3]
 GROUPS = np.repeat(["c", "a"], [20, 30])
 FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -77,10 +78,6 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, float):
         return repr(a) == repr(b)
-    if isinstance(a, np.random.Generator):
-        return same(a.bit_generator.state, b.bit_generator.state)
-    if isinstance(a, np.random.RandomState):
-        return same(a.get_state(legacy=False), b.get_state(legacy=False))
     if sp.issparse(a):
         return a.shape == b.shape and a.dtype == b.dtype and abs(a - b).sum() == 0
     if isinstance(a, nx.Graph):
@@ -88,7 +85,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, losses.Bregman):
         rows = np.array([[0.5, 0.2, 1.0, 3.0]])
         values = [(loss.value(rows, rows + 1), loss.gradient(rows, rows + 1)) for loss in (a, b)]
-        return a.name == b.name and same(*values)
+        return a.name == b.name and same(a.recipe, b.recipe) and same(*values)
     if isinstance(a, BaseEstimator | losses.Loss | losses.Metric) or is_dataclass(a):
         names = sorted(vars(a))
         return names == sorted(vars(b)) and all(same(vars(a)[n], vars(b)[n]) for n in names)
@@ -163,6 +160,14 @@ def test_losses_and_metrics(loss: Any, metric: Any) -> None:
     assert same(found.fit(X + 0.1, groups=GROUPS).peer_centers_, model.peer_centers_)
 
 
+def test_a_recipe_stays_with_its_functions() -> None:
+    loss = losses.Bregman.mahalanobis(np.diag([1.0, 2.0]))
+    assert same(clone(unpooled.DGC(loss=loss)).loss.recipe, loss.recipe)
+    assert replace(loss, beta=9.0).recipe == ()
+    assert losses.Bregman.itakura_saito() == losses.Bregman.itakura_saito()
+    assert "recipe" not in repr(loss)
+
+
 MULTI = nx.MultiGraph([("a", "b"), ("a", "b"), ("b", ("c", 1))])
 FROZEN = nx.freeze(nx.karate_club_graph())
 
@@ -179,12 +184,9 @@ FROZEN = nx.freeze(nx.karate_club_graph())
         nx.subgraph_view(FROZEN, filter_node=lambda node: node < 5),
         np.ones((2, 2)),
         [[0, 1], [1, 0]],
-        *(
-            getattr(sp, f"{form}_{suffix}")(np.array([[0.0, 1.0], [1.0, 0.0]]))
-            for form in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
-            for suffix in ("array", "matrix")
-        ),
-        sp.coo_array(np.arange(3)),
+        sp.csr_array(np.eye(3, dtype=np.float32)),
+        sp.csr_matrix([[0, 1], [1, 0]]),
+        sp.csr_array((0, 4)),
     ],
     ids=kind,
 )
@@ -192,29 +194,20 @@ def test_graphs_and_matrices(graph: Any) -> None:
     assert same(again(unpooled.DGC(graph=graph)).graph, graph)
 
 
+@pytest.mark.parametrize("suffix", ["array", "matrix"])
+@pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])
+def test_sparse_matrices_come_back_by_rows(form: str, suffix: str) -> None:
+    dense = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, -1.5]])
+    found = again(unpooled.DGC(graph=getattr(sp, f"{form}_{suffix}")(dense))).graph
+    assert type(found) is getattr(sp, f"csr_{suffix}")
+    assert same(found.toarray(), dense)
+
+
 def test_a_graph_of_ones_own_fits_as_before() -> None:
     data, _ = FORMS["dict"]
     graph = nx.relabel_nodes(nx.path_graph(2), {0: "North", 1: "7"})
     model = made(unpooled.DGC, graph=graph).fit(data)
     assert same(again(model).fit(data), model)
-
-
-@pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
-@pytest.mark.parametrize("source", [np.random.Generator, np.random.RandomState])
-def test_random_states_go_on_where_they_were(source: Any, name: str) -> None:
-    random = source(getattr(np.random, name)(5))
-    random.normal(size=3)
-    if source is np.random.Generator:
-        random.random(dtype=np.float32)  # leaves half a number behind
-    found = again(unpooled.DGC(random_state=random)).random_state
-    assert same(found, random)
-    assert same(found.normal(size=700), random.normal(size=700))
-
-
-def test_refitting_with_a_random_state_goes_on_too() -> None:
-    model = made(unpooled.DGC, random_state=np.random.RandomState(3)).fit(X, groups=GROUPS)
-    found = again(model)
-    assert same(found.fit(X, groups=GROUPS), model.fit(X, groups=GROUPS))
 
 
 SCALARS = (
@@ -225,6 +218,7 @@ SCALARS = (
     | st.floats()
     | st.text()
     | st.text(st.characters(categories=["Cs"]), max_size=2)
+    | st.just("\ud800\udc00")  # in escaped JSON, these two would become one
 )
 KEYS = SCALARS | st.tuples(SCALARS, SCALARS) | st.builds(np.int32, st.integers(0, 9))
 DTYPES = (
@@ -290,7 +284,9 @@ def test_numpy_opens_the_file(tmp_path: Path) -> None:
     unpooled.save(model, str(tmp_path / "model"))
     with np.load(tmp_path / "model") as arrays:
         assert same(arrays["arrays/cluster_centers_"], model.cluster_centers_)
-        assert json.loads(arrays["model.json"])["format"] == "unpooled model"
+        head = json.loads(arrays["model.json"])
+    assert head["format"] == "unpooled model 1"
+    assert head["unpooled"] == unpooled.__version__
 
 
 def test_same_model_same_bytes_in_every_process(tmp_path: Path) -> None:

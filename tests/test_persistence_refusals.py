@@ -28,13 +28,17 @@ from tests.test_persistence import FORMS, SCALARS, kind, made, packed, same
 from unpooled import losses
 from unpooled.errors import InputError, UnpooledError
 from unpooled.persistence import file as model_file
-from unpooled.persistence import read
+from unpooled.persistence.file import read
 
 # What cannot be written.
 
 
 class OwnLoss(losses.Huber):
     """A loss of one's own."""
+
+
+class OwnBregman(losses.Bregman):
+    """One made as ours are."""
 
 
 class OwnDGC(unpooled.DGC):
@@ -50,15 +54,20 @@ class OwnPolicy:
     ("attribute", "value", "words"),
     [
         ("loss", OwnLoss(), "loss of DGC holds a value of type OwnLoss.*numpy.savez"),
-        ("loss", losses.Bregman(abs, abs, max, 1.0), "a Bregman loss of functions of your own"),
+        ("loss", losses.Bregman(abs, abs, max, 1.0), "grad of Bregman holds .* of type builtin"),
         (
             "loss",
             replace(losses.Bregman.mahalanobis(np.eye(2)), psi=abs),
-            "a Bregman loss of functions of your own",
+            "grad of Bregman holds a value of type method",
         ),
+        ("loss", OwnBregman.itakura_saito(), "loss of DGC holds a value of type OwnBregman"),
         ("policy", OwnPolicy(), "policy of DGC holds a value of type OwnPolicy"),
         ("graph", pd.DataFrame(np.eye(2)), "graph of DGC holds a value of type DataFrame"),
         ("graph", nx.Graph([(0, 1, {"how": len})]), "graph of DGC holds .*builtin_function"),
+        ("graph", sp.coo_array(np.arange(3)), "graph of DGC holds a value of type coo_array"),
+        ("random_state", np.random.default_rng(0), "type Generator.*a whole number as random"),
+        ("random_state", np.random.RandomState(0), "type RandomState.*a whole number as random"),
+        ("init", KMeans(), "init of DGC holds a value of type KMeans"),
         ("init", [1, {2: {3, 4}}], "init of DGC holds a value of type set"),
         ("init", np.array([len]), "init of DGC holds a value of type builtin"),
         ("init", np.ma.ones(3), "init of DGC holds a value of type MaskedArray"),
@@ -83,11 +92,12 @@ def test_a_value_within_itself_is_refused() -> None:
 
 def test_only_our_estimators_are_written(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
-    refuses(lambda: unpooled.save(KMeans(), path), "KMeans is no class that unpooled brings")
-    refuses(lambda: unpooled.save(OwnDGC(), path), "OwnDGC is no class that unpooled brings")
+    refuses(lambda: unpooled.save(KMeans(), path), "that unpooled brings, not a KMeans")
+    refuses(lambda: unpooled.save(OwnDGC(), path), "that unpooled brings, not a OwnDGC")
     pipeline = make_pipeline(unpooled.DGC())
-    refuses(lambda: unpooled.save(pipeline, path), "Pipeline is no class")
+    refuses(lambda: unpooled.save(pipeline, path), "not a Pipeline")
     refuses(lambda: unpooled.save(np.eye(2), path), "not a ndarray")
+    refuses(lambda: unpooled.save(losses.Huber(), path), "not a Huber")
     refuses(lambda: unpooled.save(unpooled.DGC, path), "not a ABCMeta|not a type")
     assert list(tmp_path.iterdir()) == []
 
@@ -161,13 +171,15 @@ def forged(
 
 def with_init(value: Any) -> Callable[[dict[str, Any]], None]:
     def change(head: dict[str, Any]) -> None:
-        head["model"]["model"][2]["dict"] = [["init"], [value]]
+        head["model"]["object"][2]["dict"] = [["init"], [value]]
 
     return change
 
 
 def test_an_honest_forgery_is_read() -> None:
     assert read(io.BytesIO(forged(with_init({"tuple": [1]})))).init == (1,)
+    matrix = read(io.BytesIO(forged(with_init(sparse([2, 2], [7], [0], [0, 0, 1]))))).init
+    assert matrix.toarray().tolist() == [[0, 0], [7, 0]]
 
 
 def npy(array: Any) -> bytes:
@@ -177,12 +189,11 @@ def npy(array: Any) -> bytes:
 
 
 DAMAGED = "is no model file or a damaged one"
-OUTSIDE = {
-    "dict": [
-        ["bit_generator", "state"],
-        ["MT19937", {"dict": [["key", "pos"], [[0] * 624, 700]]}],
-    ]
-}
+
+
+def sparse(shape: list[int], *arrays: Any) -> Any:
+    """A matrix of coded arrays: data, indices, where each row begins."""
+    return {"sparse": [True, {"tuple": shape}, *arrays]}
 
 
 @pytest.mark.parametrize(
@@ -193,17 +204,14 @@ OUTSIDE = {
         (npy(np.eye(2)), DAMAGED),
         (packed(unpooled.DGC())[:-30], DAMAGED),
         (forged(lambda head: ["a list"]), DAMAGED),
-        (forged(lambda head: {"format": "else"}), "says it is a 'else'"),
         (
-            forged(lambda head: head.update(version=2, unpooled="9.1")),
-            "has format 2, written by unpooled '9.1', but unpooled .* reads format 1; upgrade",
+            forged(lambda head: head.update(format="unpooled model 2")),
+            "has the format 'unpooled model 2', not 'unpooled model 1'; .* or upgrade unpooled",
         ),
         (forged(lambda head: head.update(model=3)), "holds no estimator"),
-        (forged(with_init({"float": "one"})), DAMAGED),
         (forged(with_init({"later": 1})), DAMAGED),
         (forged(with_init({"tuple": [1], "list": [2]})), DAMAGED),
         (forged(with_init({"dict": [[[1]], [2]]})), DAMAGED),
-        (forged(with_init(float("nan"))), "has a bare NaN"),
         (forged(with_init({"array": "arrays/a.npy"})), "lacks the array 'arrays/a.npy'"),
         (forged(with_init({"array": "../../etc/passwd"})), "lacks the array"),
         (
@@ -218,29 +226,23 @@ OUTSIDE = {
             DAMAGED,
         ),
         (
-            forged(with_init({"array": "arrays/a.npy"}), {"arrays/a.npy": npy([1.0]) + b"more"}),
-            "more bytes than its shape",
-        ),
-        (
             forged(with_init({"array": "arrays/a.npy"}), {"arrays/a.npy": npy([1.0])[:-1]}),
             DAMAGED,
         ),
         (forged(compression=zipfile.ZIP_DEFLATED), "larger than the file or compressed"),
-        (forged(with_init({"objects": [{"tuple": [10**9]}, ["a"]]})), "than its shape"),
-        (forged(with_init({"generator": OUTSIDE})), "points outside itself"),
-        (forged(with_init({"random_state": OUTSIDE})), "points outside itself"),
-        (forged(with_init({"generator": {"dict": [["bit_generator"], ["seed"]]}})), "not known"),
+        (forged(with_init({"objects": [{"tuple": [10**9]}, ["a"]]})), DAMAGED),
         (forged(with_init({"graph": ["read_gml", {"dict": [[], []]}, [], []]})), DAMAGED),
-        (forged(with_init({"bregman": ["under", 1]})), "Bregman loss 'under'"),
-        (forged(with_init({"sparse": ["csr", "load", "npz", [], []]})), "sparse load_npz"),
-        (forged(with_init({"sparse": ["array", "coo", "array", [], []]})), "sparse coo_array"),
+        (forged(with_init({"bregman": ["under", 1]})), DAMAGED),
+        (forged(with_init({"bregman": ["mahalanobis", [[-1]]]})), DAMAGED),
+        (forged(with_init(sparse([2, 2], [1], [5], [0, 1, 1]))), DAMAGED),
+        (forged(with_init(sparse([2, 2], [1], [-1], [0, 1, 1]))), DAMAGED),
+        (forged(with_init(sparse([2, 2], [1], [0], [0, 9, 1]))), DAMAGED),
+        (forged(with_init(sparse([10**12, 2], [1], [0], [0, 1, 1]))), DAMAGED),
+        (forged(with_init(sparse([10**12, 2], 10**12, 2))), DAMAGED),
+        (forged(with_init(sparse([10**12, 2], [1], {"tuple": [[0], [0]]}))), DAMAGED),
         (
-            forged(with_init({"row": [[2, -1], {"array": "a"}]}), {"a": npy([1.0])}),
-            "more or fewer values",
-        ),
-        (
-            forged(lambda head: head["model"]["model"][2].update({"dict": [["more"], [1]]})),
-            "gives DGC the parameter 'more', which it does not have here; upgrade",
+            forged(lambda head: head["model"]["object"][2].update({"dict": [["more"], [1]]})),
+            "gives DGC the parameter 'more', which it does not have here; .* upgrade",
         ),
     ],
     ids=kind,
@@ -251,7 +253,8 @@ def test_bad_files_are_refused(data: bytes, words: str, tmp_path: Path) -> None:
 
 
 def record(module: str, name: str, **fields: Any) -> Any:
-    return {"record": [module, name, {"dict": [list(fields), list(fields.values())]}, None]}
+    held = {"dict": [list(fields), list(fields.values())]}
+    return {"object": [module, name, held, {"dict": [[], []]}]}
 
 
 @pytest.mark.parametrize(
@@ -265,6 +268,9 @@ def record(module: str, name: str, **fields: Any) -> Any:
         ("unpooled.cli.__main__", "main"),
         ("unpooled.estimators.mesh", "BaseEstimator"),
         ("unpooled.persistence.file", "Path"),
+        ("unpooled.losses.distance", "Huber"),
+        ("unpooled.wire", "Policy"),
+        ("unpooled.losses", "InputError"),
         ("unpooled..losses", "Huber"),
         ("unpooled.nothing", "Huber"),
         ("unpooled.\nlosses", "Huber"),
@@ -272,23 +278,19 @@ def record(module: str, name: str, **fields: Any) -> Any:
 )
 def test_classes_from_elsewhere_are_refused(module: str, name: str) -> None:
     def change(head: dict[str, Any]) -> None:
-        head["model"]["model"][:2] = [module, name]
+        head["model"]["object"][:2] = [module, name]
 
     for bad in (forged(change), forged(with_init(record(module, name)))):
-        refuses(lambda bad=bad: read(io.BytesIO(bad)), "which is not here; upgrade unpooled")
+        refuses(lambda bad=bad: read(io.BytesIO(bad)), "which is not here; .* or upgrade unpooled")
 
 
 def test_classes_of_ours_go_where_they_belong() -> None:
-    def change(head: dict[str, Any]) -> None:
-        head["model"]["model"][:2] = ["unpooled.losses", "Huber"]
-
-    refuses(lambda: read(io.BytesIO(forged(change))), "in place of an estimator")
-    for value, words in (
-        (record("unpooled", "DGC"), "in place of a record"),
-        (record("unpooled.errors", "InputError"), "in place of a record"),
-        (record("unpooled.losses", "Huber", delta=-1.0), "damaged one .InputError"),
-    ):
-        refuses(lambda v=value: read(io.BytesIO(forged(with_init(v)))), words)
+    loss = record("unpooled.losses", "Huber")
+    refuses(
+        lambda: read(io.BytesIO(forged(lambda head: head.update(model=loss)))), "holds no estimator"
+    )
+    bad = forged(with_init(record("unpooled.losses", "Huber", delta=-1.0)))
+    refuses(lambda: read(io.BytesIO(bad)), "damaged one .InputError")
 
 
 def test_indices_that_point_outside_a_matrix_are_refused() -> None:
@@ -315,7 +317,7 @@ def test_overlapping_members_are_refused() -> None:
 
 def test_older_files_get_newer_parameters_by_default() -> None:
     def change(head: dict[str, Any]) -> None:
-        head["model"]["model"][2]["dict"] = [[], []]
+        head["model"]["object"][2]["dict"] = [[], []]
 
     assert same(read(io.BytesIO(forged(change, model=unpooled.DGC(3)))), unpooled.DGC())
 
@@ -326,7 +328,6 @@ VALID = packed(
     made(
         unpooled.DGC,
         max_rounds=2,
-        random_state=np.random.RandomState(0),
         loss=losses.Bregman.mahalanobis(np.eye(4)),
         graph=sp.csr_array(np.ones((2, 2))),
     ).fit(FORMS["dict"][0])
@@ -364,10 +365,9 @@ def test_fuzz_bit_flips_in_the_directory(bit: int) -> None:
     opens_or_refuses(bytes(data))
 
 
-TAGS = ["array", "tuple", "dict", "float", "scalar", "row", "objects", "sparse", "graph", "model"]
-TAGS += ["generator", "random_state", "bregman", "record"]
+TAGS = ["array", *model_file._KINDS]
 CODED = st.recursive(
-    SCALARS.filter(lambda v: v == v and v not in (np.inf, -np.inf))
+    SCALARS
     | st.sampled_from(["arrays/init.npy", "unpooled", "DGC", "unpooled.losses", "Huber", "csr"]),
     lambda inner: (
         st.lists(inner, max_size=4)
@@ -387,7 +387,7 @@ def test_fuzz_json(coded: Any) -> None:
 @pytest.mark.parametrize("depth", [100, 10_000, 1_000_000])
 def test_deep_json_is_refused(depth: int) -> None:
     bottomless = b'{"tuple": [' * depth + b"]}" * depth
-    head = b'{"format": "unpooled model", "version": 1, "unpooled": "", "model": %s}' % bottomless
+    head = b'{"format": "unpooled model 1", "model": %s}' % bottomless
     refuses(lambda: read(io.BytesIO(forged(members={"model.json": head}))), "damaged|no estimator")
 
 

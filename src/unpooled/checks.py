@@ -19,17 +19,26 @@ def whole(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def number(name: str, value: Any, *, above: float | None = None, least: float = 0.0) -> float:
-    """A finite number greater than ``above``, or at least ``least``."""
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float = 0.0,
+    most: float = math.inf,
+) -> float:
+    """A finite number greater than ``above``, or at least ``least``, and not over ``most``."""
     try:
         found = (
             float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
         )
     except OverflowError:
         found = math.inf
-    if math.isfinite(found) and (found > above if above is not None else found >= least):
+    inside = found > above if above is not None else found >= least
+    if math.isfinite(found) and inside and found <= most:
         return found
     bound = f"greater than {above:g}" if above is not None else f"of at least {least:g}"
+    bound += f" and at most {most:g}" if math.isfinite(most) else ""
     raise InputError(f"{name}={value!r} must be a finite number {bound}.")
 
 

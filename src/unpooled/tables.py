@@ -19,6 +19,7 @@ from unpooled.types import Array, FloatArray, IntArray, Parties, PartyId
 
 LARGEST = 1e150
 """Beyond this the square of a distance is no number any more."""
+_HEAVIEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,8 @@ def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
     except (OverflowError, TypeError, ValueError) as error:
         if sp.issparse(X):
             raise
-        reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+        # Up to the first bracket: from there on scikit-learn quotes the values themselves.
+        reason = " ".join(str(error).split()).split(". ")[0].split(" [")[0].rstrip(".:")
         refusal = InputTypeError if isinstance(error, TypeError) else InputError
         raise refusal(f"{who} cannot be read as a table of numbers: {reason}.") from None
     return rows
@@ -255,12 +257,12 @@ def _weights(sample_weight: Any, table: Table) -> FloatArray:
     if sample_weight is None:
         return np.ones(len(parties.rows))
     weights: FloatArray = table.per_row(sample_weight, "sample_weight", np.float64)
-    bad = ~((weights >= 0) & (weights <= LARGEST))
+    bad = ~((weights == 0) | ((weights >= 1 / _HEAVIEST) & (weights <= _HEAVIEST)))
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         raise InputError(
             f"Party {parties.names[parties.owner[place]]} has the weight {weights[place]:g}; "
-            f"sample_weight must be between 0 and {LARGEST:g}."
+            f"sample_weight must be 0 or between {1 / _HEAVIEST:g} and {_HEAVIEST:g}."
         )
     if not weights.any():
         raise InputError("Every sample_weight is zero; at least one row must count.")

@@ -20,7 +20,9 @@ from sklearn.datasets import load_digits
 from tests.conformance.toys import Mean
 from unpooled import partition
 from unpooled.drivers.local import Options, run_star
-from unpooled.errors import PolicyRefusal
+from unpooled.drivers.local_star import _Site
+from unpooled.drivers.relay import DIRECT
+from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.feca import FeCA
 from unpooled.protocols.federated import FederatedKMeans
@@ -36,6 +38,7 @@ from unpooled.wire import (
     STUDY,
     Ask,
     Deployment,
+    Ledger,
     Policy,
     Release,
     Reply,
@@ -220,13 +223,15 @@ def test_a_coordinator_that_asks_what_it_likes_learns_no_more(name: str) -> None
             assert np.bincount(atoms.ravel()).min() >= 10
 
 
-def test_a_minimum_of_two_already_stops_single_rows() -> None:
-    policy = Deployment(min_count=2)
+def test_a_minimum_of_three_already_stops_single_rows() -> None:
+    policy = Deployment(min_count=3)
     assert recovered(PROTOCOLS["federated, given start"], digits(None), policy) == 0
 
 
 def test_a_protocol_that_does_not_say_what_is_behind_its_sums_is_refused() -> None:
-    with pytest.raises(PolicyRefusal, match="does not send 'sums' of round 0, which would tell 0"):
+    with pytest.raises(
+        PolicyRefusal, match="does not send 'sums' of round 0, which would tell fewer"
+    ):
         run_star(Mean(), Parties.of([DIGITS[:, 2:4]]), options=Options(policy=DEPLOYMENT))
 
 
@@ -253,3 +258,52 @@ def test_what_was_held_back_is_in_the_ledger_and_costs_little() -> None:
         for run in (study, strict)
     ]
     assert costs[1] < 1.05 * costs[0]
+
+
+@pytest.mark.parametrize("min_count", [0, -3, 2, 2.5, "10", None, True, float("nan")])
+def test_a_minimum_that_is_none(min_count: object) -> None:
+    with pytest.raises(InputError, match="min_count="):
+        Deployment(min_count=min_count)  # type: ignore[arg-type]
+
+
+def test_two_numbers_follow_from_mean_and_spread() -> None:
+    """Why a minimum of two is refused."""
+    rows = np.array([[3.0], [7.0]])
+    run = run_star(Moments(), Parties.of([rows]))
+    mean, spread = run.result["mean"][0], np.sqrt(run.result["variance"][0])
+    assert sorted([mean - spread, mean + spread]) == pytest.approx([3.0, 7.0])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"centers": np.full((2, 64), np.nan)},
+        {"centers": np.zeros((2, 3))},
+        {"centers": np.zeros(64)},
+        {"centers": np.array([["a"]])},
+    ],
+    ids=["nothing", "NaN", "width", "1-D", "text"],
+)
+@pytest.mark.parametrize("name", ["federated, given start", "fuzzy, average"])
+def test_questions_that_make_no_sense_are_refused_without_a_value(name: str, body: Body) -> None:
+    site = _Site(PROTOCOLS[name], digits(None)[0], (0, 0), Options(policy=DEPLOYMENT), DIRECT)
+    kind = "sums" if name.startswith("federated") else "centers"
+    words = (
+        rf"^Party 0 cannot answer '{kind}' of round 0: the question does not fit its rows or what "
+        r"was asked before \(\w+\)\.$"
+    )
+    with pytest.raises(ProtocolError, match=words):
+        site.answer(Ask(kind, body), 0)
+
+
+def test_numbers_that_no_row_is_behind_do_not_leave() -> None:
+    rows = DIGITS[:50]
+    ledger = Ledger(("A",), Moments().releases, DEPLOYMENT, np.ones(50))
+    nothing = np.full(50, -1)
+    once = np.ones(1, dtype=np.int64)
+    zeros = {"weight": np.zeros(1), "mean": np.zeros(64), "scatter": np.zeros(64)}
+    assert ledger.send(Reply("moments", zeros), once, 0, nothing) is not None
+    lying = {**zeros, "mean": rows[0]}
+    with pytest.raises(PolicyRefusal, match="which would tell fewer rows apart"):
+        ledger.send(Reply("moments", lying, 1), once, 1, nothing)

@@ -449,7 +449,7 @@ def test_weights_shift_centroids() -> None:
     assert replies["0"]["radii"].tolist() == [3.0, 3.0]
 
 
-@pytest.mark.parametrize("scale", [1e-170, 1e100])
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_the_scale_of_weights_does_not_matter(scale: float) -> None:
     parties = Parties.of([column(0, 4, 20, 24)], weights=[scale * np.array([3.0, 1.0, 1.0, 3.0])])
     replies = said(feca.FeCA(2, 2), parties)

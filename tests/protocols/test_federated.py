@@ -260,7 +260,7 @@ def test_rows_without_weight_are_as_good_as_absent() -> None:
 
 
 @pytest.mark.parametrize("policy", ["study", "deployment"])
-@pytest.mark.parametrize("scale", [1e-170, 1e100])
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_the_scale_of_weights_does_not_matter(scale: float, policy: str) -> None:
     rng = np.random.default_rng(0)
     start = np.array([[1.0, 1.0], [8.0, 1.0]])

@@ -12,6 +12,7 @@ from unpooled.wire.disclosure import (
     Audit,
     coarsened,
     effective_sizes,
+    enough_rows,
     sendable,
     split_atoms,
 )
@@ -35,9 +36,13 @@ def histories(draw: st.DrawFn) -> tuple[list[np.ndarray], np.ndarray, int]:
 
 
 def released(labels: list[np.ndarray], weights: np.ndarray, least: int) -> list[np.ndarray]:
-    atoms, sent = None, []
+    """What a party that keeps to its minimum says instead; whole atoms go to cluster 0."""
+    atoms, sent = np.zeros(len(weights), dtype=int), []
+    told = np.full(len(weights), enough_rows(weights, least))
     for wanted in labels:
-        allowed, atoms = coarsened(atoms, wanted, weights, least)
+        together = np.where(told, 0, -1)
+        allowed = coarsened(atoms, wanted, together, weights, least)
+        atoms, told = split_atoms(atoms, allowed), allowed >= 0
         sent.append(allowed)
     return sent
 
@@ -85,47 +90,65 @@ def test_differences_of_any_two_unions_have_rows_enough(
 
 
 @given(histories())
-def test_coarsening_changes_nothing_that_need_not_change(
+def test_cells_that_are_all_large_enough_get_what_they_want(
     history: tuple[list[np.ndarray], np.ndarray, int],
 ) -> None:
     labels, weights, least = history
-    for wanted, allowed in zip(labels, released(labels, weights, 1), strict=True):
-        assert np.array_equal(wanted, allowed)
-    first, _ = coarsened(None, labels[0], weights, least)
     sizes = effective_sizes(labels[0], weights, 6)
-    assert np.array_equal(first, labels[0]) or (sizes[np.unique(labels[0])] < least).any()
+    wanted = labels[0]
+    if (sizes[np.unique(wanted)] >= least).all() and len(np.unique(wanted)) > 1:
+        assert np.array_equal(released([wanted], weights, least)[0], wanted)
 
 
 def test_small_moves_wait_and_large_ones_go() -> None:
+    ones, nothing = np.ones(60), np.zeros(60, dtype=int)
     first = np.repeat([0, 1], [30, 30])
-    _, atoms = coarsened(None, first, np.ones(60), 10)
+    assert np.array_equal(coarsened(nothing, first, nothing, ones, 10), first)
     wanted = first.copy()
-    wanted[:4] = 1  # 4 of the first 30 want to move
-    allowed, same = coarsened(atoms, wanted, np.ones(60), 10)
-    assert np.array_equal(allowed, first)
+    wanted[:4] = 1  # 4 of the first 30 want to move: their atom stays as it is
+    assert np.array_equal(coarsened(first, wanted, first, ones, 10), first)
     wanted[:12] = 1
-    allowed, atoms = coarsened(same, wanted, np.ones(60), 10)
-    assert np.array_equal(allowed, wanted)
-    wanted[12:24] = 2  # 12 more of the 18 left: the 6 that stay would be too few, so all go
-    allowed, _ = coarsened(atoms, wanted, np.ones(60), 10)
-    assert (allowed[12:30] == 2).all()
-    assert np.array_equal(allowed[30:], first[30:])
+    assert np.array_equal(coarsened(first, wanted, first, ones, 10), wanted)
+    wanted[12:20] = 2  # of 30: 12 and 10 are enough, the 8 between go with the larger
+    allowed = coarsened(first, wanted, first, ones, 10)
+    assert allowed[:30].tolist() == [1] * 20 + [0] * 10
+    wanted[20:24] = 3  # 12 are enough, and so are the 8, 4 and 6 others together: left out
+    allowed = coarsened(first, wanted, first, ones, 10)
+    assert allowed[:30].tolist() == [1] * 12 + [-1] * 18
+    # What was left out stays out.
+    atoms = split_atoms(first, allowed)
+    allowed = coarsened(atoms, wanted, np.where(allowed < 0, -1, allowed), ones, 10)
+    assert (allowed[12:30] == -1).all()
+
+
+def test_an_atom_that_cannot_be_split_says_nothing_of_where_its_rows_want_to_go() -> None:
+    atoms, ones = np.zeros(19, dtype=int), np.ones(19)
+    for n in range(20):
+        wanted = np.repeat([0, 1], [n, 19 - n])
+        for together in (0, 1):
+            allowed = coarsened(atoms, wanted, np.full(19, together), ones, 10)
+            assert (allowed == together).all()
 
 
 def test_a_party_of_few_rows_says_nothing() -> None:
-    allowed, atoms = coarsened(None, np.zeros(9, dtype=int), np.ones(9), 10)
-    assert (allowed == -1).all()
-    allowed, _ = coarsened(atoms, np.zeros(9, dtype=int), np.ones(9), 10)
-    assert (allowed == -1).all()
-    assert Audit(np.ones(9)).fewest(allowed) == np.inf
+    assert not enough_rows(np.ones(9), 10)
+    assert enough_rows(np.ones(10), 10)
+    assert (released([np.zeros(9, dtype=int)] * 2, np.ones(9), 10)[1] == -1).all()
+    assert Audit(np.ones(9)).fewest(np.full(9, -1)) == np.inf
 
 
 def test_one_heavy_row_is_not_hidden_by_light_ones() -> None:
     weights = np.array([1000.0, *np.ones(19)])
     assert effective_sizes(np.zeros(20, dtype=int), weights, 1)[0] < 1.1
-    allowed, _ = coarsened(None, np.zeros(20, dtype=int), weights, 10)
-    assert (allowed == -1).all()
+    assert not enough_rows(weights, 10)
     assert Audit(weights).fewest(np.zeros(20, dtype=int)) < 1.1
+
+
+def test_very_light_rows_are_counted_by_their_own_weights() -> None:
+    weights = np.array([1.0] * 20 + [2.7e-162] * 7)
+    labels = np.repeat([0, 1], [20, 7])
+    assert effective_sizes(labels, weights, 2).tolist() == [20.0, 7.0]
+    assert Audit(weights).fewest(labels) == 7
 
 
 def test_a_suppressed_remainder_takes_a_second_cluster_with_it() -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from unpooled.drivers.faults import Faults, LinkLost
 from unpooled.drivers.options import Options, Run, serving
 from unpooled.drivers.relay import Link, Relay, Route
-from unpooled.errors import InputError, PolicyRefusal, ProtocolError, QuorumLost
-from unpooled.protocols.star import StarProtocol
+from unpooled.errors import InputError, PolicyRefusal, ProtocolError, QuorumLost, UnpooledError
+from unpooled.protocols.star import Answer, StarProtocol
 from unpooled.trees import SpanningTree
 from unpooled.types import Body, Parties, PartyData, PartyId
 from unpooled.wire.codec import decode, decode_state, encode, encode_state
@@ -110,7 +110,7 @@ class _Site:
         copies, exchange = self._link.copies, self._link.exchange(exchange)
         self.ledger.receive(ask, copies, exchange)
         rng = np.random.default_rng([*self._seed, crc32(ask.kind.encode()), ask.round])
-        said, state = self._steps[ask.kind](self.data, self._state, question.body, rng)
+        said, state = self._step(ask, question.body, rng)
         summary = said if isinstance(said, Summary) else Summary(said, None)
         try:
             reply = self.ledger.send(
@@ -127,6 +127,19 @@ class _Site:
         if self._options.watch is not None:
             self._options.watch(self.data.name, reply)
         return decode(encode(reply)).body if self._options.through_codec else reply.body
+
+    def _step(self, ask: Ask, body: Body, rng: np.random.Generator) -> Answer:
+        """The party's own part, whatever it was asked."""
+        try:
+            return self._steps[ask.kind](self.data, self._state, body, rng)
+        except UnpooledError:
+            raise
+        except Exception as error:
+            # In words of ours: those of a library may quote the party's values.
+            raise ProtocolError(
+                f"Party {self.data.name} cannot answer {ask.kind!r} of round {ask.round}: the "
+                f"question does not fit its rows or what was asked before ({type(error).__name__})."
+            ) from error
 
 
 def _answered(

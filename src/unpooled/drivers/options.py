@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,6 +65,35 @@ class Options:
         return own[0]
 
 
+class _Alone:
+    """What holds for the whole process while any run is on: set by the first, reset by the last.
+
+    Linear algebra on one thread, and no warnings from scikit-learn of clusters that coincide. Runs
+    in several threads overlap, and each setting back what it found would leave things changed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._runs = 0
+        self._settings = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._runs == 0:
+                self._settings.enter_context(threadpool_limits(1, user_api="blas"))
+                self._settings.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            self._runs += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._runs -= 1
+            if self._runs == 0:
+                self._settings.close()
+
+
+_ALONE = _Alone()
+
 Serve: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
@@ -74,14 +104,13 @@ def serving(options: Options) -> Iterator[Serve]:
     Libraries underneath get one thread each, since several would round sums differently; and
     scikit-learn does not warn of clusters that coincide, which protocols see for themselves.
     """
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with _ALONE, threadpool_limits(1, user_api="openmp"):
         if options.threads == 1:
             yield partial(_in_order, map, options)
         else:
             # OpenMP's limit holds for the thread that sets it, so every thread sets its own.
             with ThreadPoolExecutor(
-                options.threads, initializer=threadpool_limits, initargs=(1,)
+                options.threads, initializer=threadpool_limits, initargs=(1, "openmp")
             ) as pool:
                 yield partial(_in_order, pool.map, options)
 

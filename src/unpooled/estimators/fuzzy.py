@@ -65,7 +65,7 @@ class FuzzyCMeans(StarEstimator):
     def _protocol(self, n_clusters: int, parties: Parties) -> fuzzy.FuzzyCMeans:
         return fuzzy.FuzzyCMeans(
             n_clusters,
-            fuzzifier=number("fuzzifier", self.fuzzifier, above=1.0),
+            fuzzifier=number("fuzzifier", self.fuzzifier, above=1.0, most=100.0),
             merge=one_of("merge", self.merge, fuzzy.MERGES),
             max_rounds=whole("max_rounds", self.max_rounds, 1),
             tol=number("tol", self.tol),

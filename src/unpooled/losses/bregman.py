@@ -36,6 +36,9 @@ class Bregman(Loss):
     _: KW_ONLY
     domain: tuple[float, float] = (-np.inf, np.inf)
     name: str = field(default="This Bregman loss", compare=False)
+    recipe: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
+    """The classmethod that made this loss, and its arguments; empty for functions of one's own,
+    also after ``dataclasses.replace``. Files keep it, as they cannot keep functions."""
 
     def accepts(self, y: FloatArray) -> BoolArray:
         with np.errstate(all="ignore"):
@@ -60,19 +63,21 @@ class Bregman(Loss):
     @classmethod
     def squared_euclidean(cls) -> Self:
         """psi = |x|^2 / 2, which gives k-means."""
-        return cls(_half_square, _identity, _second, 1.0, name="Squared Euclidean")
+        made = cls(_half_square, _identity, _second, 1.0, name="Squared Euclidean")
+        return made._by("squared_euclidean")
 
     @classmethod
     def mahalanobis(cls, A: Any) -> Self:
         """psi = x' A x / 2."""
         metric = Mahalanobis(A)
-        return cls(
+        made = cls(
             partial(_half_form, metric),
             metric.apply,
             partial(_apply_second, metric),
             metric.smoothness,
             name="Mahalanobis",
         )
+        return made._by("mahalanobis", metric.A)
 
     @classmethod
     def itakura_saito(cls) -> Self:
@@ -80,7 +85,7 @@ class Bregman(Loss):
 
         Its curvature in x is (2y - x)/x^3, at most (2 high - low)/low^3 on a box.
         """
-        return cls(
+        made = cls(
             _is_psi,
             _is_grad,
             _is_hvp,
@@ -88,6 +93,7 @@ class Bregman(Loss):
             domain=(0.0, np.inf),
             name="Itakura-Saito",
         )
+        return made._by("itakura_saito")
 
     @classmethod
     def generalised_kl(cls) -> Self:
@@ -95,7 +101,7 @@ class Bregman(Loss):
 
         Its curvature in x is y/x^2, at most high/low^2 on a box.
         """
-        return cls(
+        made = cls(
             _kl_psi,
             _kl_grad,
             _kl_hvp,
@@ -103,6 +109,11 @@ class Bregman(Loss):
             domain=(0.0, np.inf),
             name="Generalised KL",
         )
+        return made._by("generalised_kl")
+
+    def _by(self, *recipe: Any) -> Self:
+        object.__setattr__(self, "recipe", recipe)
+        return self
 
 
 # Named functions, not lambdas, so that estimators which carry a loss can be pickled.

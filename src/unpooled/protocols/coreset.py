@@ -62,7 +62,12 @@ class CoresetKMeans(StarProtocol):
     @property
     def releases(self) -> tuple[Release, ...]:
         return (
-            Release("cost", ("cost",), ("sums",), "what the party's own clustering costs it"),
+            Release(
+                "cost",
+                ("cost",),
+                ("rows", "sums"),
+                "what the party's own clustering costs it: with many clusters, a row's distance",
+            ),
             Release(
                 "coreset",
                 ("rows", "weights", "centers", "center_weights"),

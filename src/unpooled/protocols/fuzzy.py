@@ -136,7 +136,7 @@ class FuzzyCMeans(StarProtocol):
 
     def _answer(self, data: PartyData, known: Body, start: FloatArray) -> Answer:
         rows, weights = known["rows"], known["weights"]
-        centers, support = start, np.zeros(len(start))
+        centers, support = np.zeros_like(start), np.zeros(len(start))
         if len(rows) and len(start):
             extent = float(np.ptp(rows, axis=0).max())
             steps = self.local_steps or _LOCAL_STEPS
@@ -145,7 +145,7 @@ class FuzzyCMeans(StarProtocol):
             )
         reply = {"centers": centers, "support": support}
         if data.min_count <= 1:
-            return Summary(reply, np.zeros(len(data.rows), dtype=np.int64)), {}
+            return reply, {}  # any row may stand out in it
         remark = f"{len(rows)} means of groups of rows stand for {len(data.rows)} rows"
         return Summary(reply, known["groups"], remark), known
 

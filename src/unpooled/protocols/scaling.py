@@ -21,7 +21,7 @@ import numpy as np
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
-from unpooled.wire.disclosure import coarsened
+from unpooled.wire.disclosure import enough_rows
 from unpooled.wire.message import Ask, Summary
 from unpooled.wire.policy import Release
 
@@ -49,7 +49,7 @@ class Moments(StarProtocol):
             if own > 0:
                 both = weight + own
                 gap = reply["mean"] - mean
-                scatter = scatter + reply["scatter"] + gap**2 * (weight * own / both)
+                scatter = scatter + reply["scatter"] + gap**2 * (weight * (own / both))
                 mean = mean + gap * (own / both)
                 weight = both
         refuse_silence(int(weight > 0))
@@ -61,9 +61,9 @@ class Moments(StarProtocol):
 
     def moments(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """The party's own weight, mean and scatter."""
-        everything = np.zeros(len(data.rows), dtype=np.int64)
-        labels, _ = coarsened(None, everything, data.weights, data.min_count)
-        weights = np.where(labels < 0, 0.0, data.weights)
+        known = enough_rows(data.weights, data.min_count)
+        labels = np.full(len(data.rows), 0 if known else -1)
+        weights = data.weights if known else np.zeros(len(data.rows))
         total = weights.sum()
         rows = data.rows[weights > 0]
         used = weights[weights > 0]

@@ -6,8 +6,8 @@ pooled rows, so S_k / N_k are the centres that Lloyd's iteration on the pooled r
 Σ Q_k the cost of the centres that were sent.
 
 A party whose policy has a minimum count moves rows between clusters in groups that are large
-enough, and leaves out groups that do not agree where to go
-(:func:`unpooled.wire.disclosure.coarsened`): successive answers then never tell fewer rows apart.
+enough (:func:`unpooled.wire.disclosure.coarsened`): successive answers then never tell fewer rows
+apart. Rows that were left out once, by a start or here, stay out.
 
 Sent by a party in a round: K (d + 2) numbers.
 """
@@ -23,7 +23,7 @@ from unpooled.kernels.kmeans import Clustering, scatter_of
 from unpooled.kernels.segments import means_or_keep, sums_by_label
 from unpooled.protocols.star import Answer
 from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
-from unpooled.wire.disclosure import coarsened, split_atoms
+from unpooled.wire.disclosure import coarsened, enough_rows, split_atoms
 from unpooled.wire.message import Summary
 from unpooled.wire.policy import Release
 
@@ -38,10 +38,9 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
     """The party's part of one round."""
     centers: FloatArray = body["centers"]
     wanted = label(data.rows, centers)
-    labels, known = wanted, {}
-    if data.min_count > 1:
-        labels, atoms = coarsened(state.get("atoms"), wanted, data.weights, data.min_count)
-        known = {"atoms": atoms}
+    labels, known = (
+        (wanted, {}) if data.min_count <= 1 else _held_together(data, state, body, wanted)
+    )
     sums, counts = sums_by_label(data.rows, data.weights, labels, len(centers))
     scatter = scatter_of(data.rows, data.weights, Clustering(centers, labels, counts))
     reply = {"sums": sums, "counts": counts, "scatter": scatter}
@@ -50,11 +49,35 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
     return Summary(reply, labels, remark if held_back else ""), known
 
 
+def _held_together(
+    data: PartyData, state: Body, body: Body, wanted: IntArray
+) -> tuple[IntArray, Body]:
+    """Labels by which no atom falls apart into pieces that are too small; the atoms after that.
+
+    An atom that cannot be split goes to the centre nearest to its mean, which is known from what it
+    is a sum of. Before anything has been said, all rows are one atom.
+    """
+    atoms = state.get("atoms", np.zeros(len(data.rows), dtype=np.int64))
+    told = state.get("told", np.full(1, enough_rows(data.weights, data.min_count)))
+    total, weight = sums_by_label(data.rows, data.weights, atoms, len(told))
+    means = total / np.where(weight > 0, weight, 1.0)[:, None]
+    together = np.where(told & (weight > 0), label(means, body["centers"]), -1)[atoms]
+    labels = coarsened(atoms, wanted, together, data.weights, data.min_count)
+    return labels, atoms_of(split_atoms(atoms, labels), labels)
+
+
+def atoms_of(atoms: IntArray, behind: IntArray) -> Body:
+    """What a party remembers: its atoms, and which of them have been told of."""
+    told = np.zeros(int(atoms.max(initial=-1)) + 1, dtype=bool)
+    told[atoms[behind >= 0]] = True
+    return {"atoms": atoms, "told": told}
+
+
 def atoms_after(data: PartyData, behind: IntArray | None) -> Body:
     """The state of a party whose first answer was about these groups of rows."""
     if behind is None or data.min_count <= 1:
         return {}
-    return {"atoms": split_atoms(np.zeros_like(behind), behind)}
+    return atoms_of(split_atoms(np.zeros_like(behind), behind), behind)
 
 
 def added(replies: Mapping[PartyId, Body]) -> tuple[FloatArray, FloatArray, FloatArray]:

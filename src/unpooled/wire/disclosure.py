@@ -10,6 +10,11 @@ below a total are all covered, since they are linear combinations.
 
 Rows carry weights, and a sum in which one row outweighs all others is a sum of one row. So sizes
 are *effective*: (Σ w)² / Σ w², which is the number of rows where their weights are equal.
+
+What this does not cover: that an atom was split is itself a fact about its rows. A coordinator
+that chooses its questions to that end, and asks thousands of them, can narrow down where the m-th
+row of an atom lies in one direction, about as finely as one over the number of its questions. Caps
+on rounds are there for that.
 """
 
 from __future__ import annotations
@@ -21,14 +26,14 @@ from unpooled.types import BoolArray, FloatArray, IntArray
 ROUNDING = 1e-9
 """Effective sizes are compared with whole numbers up to this share."""
 
-_AGREED = 2 / 3
-
 
 def effective_sizes(labels: IntArray, weights: FloatArray, n_labels: int) -> FloatArray:
-    """(Σ w)² / Σ w² over the rows of each label; 0 where there are none."""
-    weights = weights / max(float(weights.max(initial=0.0)), np.finfo(float).tiny)
-    first = np.bincount(labels, weights, n_labels)
-    second = np.bincount(labels, weights**2, n_labels)
+    """(Σ w)² / Σ w² over the rows of each label; 0 where there is no weight."""
+    largest = np.zeros(n_labels)
+    np.maximum.at(largest, labels, weights)
+    relative = np.divide(weights, largest[labels], out=np.zeros(len(weights)), where=weights > 0)
+    first = np.bincount(labels, relative, n_labels)
+    second = np.bincount(labels, relative**2, n_labels)
     return np.divide(first**2, second, out=np.zeros(n_labels), where=second > 0)
 
 
@@ -63,41 +68,38 @@ class Audit:
         self._atoms = self._atoms_after(behind)
 
     def _atoms_after(self, behind: IntArray) -> IntArray:
-        if behind.shape != self._atoms.shape or behind.dtype.kind not in "iu":
+        labels = np.asarray(behind)
+        if labels.shape != self._atoms.shape or labels.dtype.kind != "i" or (labels < -1).any():
             return np.arange(len(self._atoms))  # no label per row: anything may have been said
-        if (behind < 0).all():
-            return self._atoms
-        return split_atoms(self._atoms, np.maximum(behind, -1))
+        return self._atoms if (labels == -1).all() else split_atoms(self._atoms, labels)
 
 
 def coarsened(
-    atoms: IntArray | None, wanted: IntArray, weights: FloatArray, min_count: int
-) -> tuple[IntArray, IntArray]:
-    """Labels that may leave, as near as can be to those wanted, and the atoms they leave behind.
+    atoms: IntArray, wanted: IntArray, together: IntArray, weights: FloatArray, min_count: int
+) -> IntArray:
+    """Labels that may leave, as near as can be to those wanted.
 
-    Within each atom, the rows that want the same label form a cell. Cells that are large enough get
-    what they want. The others of the atom are taken together: if they are enough, they get the
-    label that two thirds of them want, or -1 (left out) if there is none; if they are too few,
-    they go with the atom's largest cell. Where weights are so unlike that this does not make every
-    cell large enough, the whole atom is taken together. An atom that is itself too small (a party
-    with few rows) is left out.
+    Within each atom, the rows that want the same label form a cell. An atom is split if this makes
+    at least two groups that are large enough: each large cell is one, and the small cells together
+    are another. That one is left out (-1), or, if it is too small, goes with the largest cell. An
+    atom that cannot be split gets the label ``together``, which must not depend on more of its rows
+    than is known already: a choice by majority, say, would tell where the median row is. What is
+    left out once (``together`` is -1) stays out.
     """
-    atoms = np.zeros(len(wanted), dtype=np.int64) if atoms is None else atoms
-    if min_count <= 1 or not len(wanted):
-        return wanted, split_atoms(atoms, wanted)
-    few = ~_enough_rows(split_atoms(atoms, wanted), weights, min_count)
-    labels = wanted
-    if few.any():
-        together = _enough_rows(np.where(few, 2 * atoms, 2 * atoms + 1), weights, min_count)
-        agreed = _agreed(atoms, wanted, np.where(few, weights, 0.0), at_least=_AGREED)
-        largest = _agreed(atoms, wanted, weights, at_least=0.0)
-        labels = np.where(few, np.where(together, agreed, largest), wanted)
-        poor = ~_enough_rows(split_atoms(atoms, labels), weights, min_count)
-        if poor.any():
-            whole = _agreed(atoms, wanted, weights, at_least=_AGREED)
-            whole = np.where(_enough_rows(atoms, weights, min_count), whole, -1)
-            labels = np.where(np.isin(atoms, atoms[poor]), whole, labels)
-    return labels, split_atoms(atoms, labels)
+    if not len(wanted):
+        return wanted
+    cells = split_atoms(atoms, wanted)
+    large = _enough_rows(cells, weights, min_count)
+    rest = _enough_rows(np.where(large, 2 * atoms, 2 * atoms + 1), weights, min_count) & ~large
+    groups = np.unique(np.stack([atoms[large], cells[large]]), axis=1)[0]
+    n_groups = np.bincount(groups, minlength=int(atoms.max()) + 1)[atoms]
+    n_groups += np.isin(atoms, atoms[rest])
+    splits = (n_groups >= 2) & (together >= 0)
+    with_rest = np.where(rest, -1, _of_largest_cell(atoms, cells, weights, wanted))
+    labels = np.where(splits, np.where(large, wanted, with_rest), together)
+    # Weights so unlike that a cell is too small with others added to it: such an atom stays whole.
+    poor = ~_enough_rows(split_atoms(atoms, labels), weights, min_count)
+    return np.where(np.isin(atoms, atoms[poor]), together, labels)
 
 
 def _enough_rows(groups: IntArray, weights: FloatArray, min_count: int) -> BoolArray:
@@ -106,20 +108,20 @@ def _enough_rows(groups: IntArray, weights: FloatArray, min_count: int) -> BoolA
     return enough(sizes, min_count)[groups]
 
 
-def _agreed(groups: IntArray, labels: IntArray, weights: FloatArray, at_least: float) -> IntArray:
-    """For every row, the label that most of its group has, by weight (the lowest of equals).
-
-    -1 if less than the share ``at_least`` has it.
-    """
-    cells = split_atoms(groups, labels)
+def _of_largest_cell(
+    atoms: IntArray, cells: IntArray, weights: FloatArray, labels: IntArray
+) -> IntArray:
+    """For every row, the label of the cell of most weight in its atom (the lowest of equals)."""
     mass = np.bincount(cells, weights)
-    order = np.lexsort((-labels, mass[cells], groups))
-    n_groups = int(groups.max(initial=-1)) + 1
-    first, share = np.zeros(n_groups, dtype=np.int64), np.zeros(n_groups)
-    first[groups[order]] = labels[order]  # the last one written is the largest
-    share[groups[order]] = mass[cells[order]]
-    total = np.bincount(groups, weights, n_groups)
-    return np.where(share >= at_least * total, first, -1)[groups]
+    order = np.lexsort((-labels, mass[cells], atoms))
+    first = np.zeros(int(atoms.max()) + 1, dtype=np.int64)
+    first[atoms[order]] = labels[order]  # the last one written is the largest
+    return first[atoms]
+
+
+def enough_rows(weights: FloatArray, min_count: int) -> bool:
+    """Whether all rows together are enough to speak of."""
+    return bool(_enough_rows(np.zeros(len(weights), dtype=np.int64), weights, min_count).any())
 
 
 def sendable(labels: IntArray, weights: FloatArray, n_clusters: int, min_count: int) -> IntArray:

@@ -82,7 +82,7 @@ class Ledger:
                 body=message.body,
                 total_rounds=int((self._rounds + (copies > 0)).max()),
                 total_floats=int((self._floats + floats * copies).max()),
-                fewest=self._fewest(release, behind),
+                fewest=self._fewest(release, message.body, behind),
             )
         )
         if body is None:
@@ -107,11 +107,15 @@ class Ledger:
         if text:
             self.remarks.append(Remark(kind, round, text))
 
-    def _fewest(self, release: Release, behind: IntArray | None) -> float | None:
+    def _fewest(self, release: Release, body: Body, behind: IntArray | None) -> float | None:
         """The fewest rows told apart; 0 where a star's protocol should say but does not."""
         if self._audit is None or set(release.discloses) == {"model"}:
             return None
-        return 0.0 if behind is None else self._audit.fewest(behind)
+        if behind is None:
+            return 0.0
+        if (np.asarray(behind) < 0).all() and any(value.any() for value in body.values()):
+            return 0.0  # numbers that no row is behind
+        return self._audit.fewest(behind)
 
     def _declared(self, kind: str, body: Body) -> Release:
         release = self._releases.get(kind)

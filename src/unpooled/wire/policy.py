@@ -15,7 +15,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from unpooled.errors import PolicyRefusal
+from unpooled.checks import whole
+from unpooled.errors import InputError, PolicyRefusal
 from unpooled.types import Body, PartyId
 from unpooled.wire.disclosure import enough
 
@@ -93,12 +94,23 @@ class Deployment:
 
     Where everything the party has sent in a run, taken together in whatever sums and differences,
     would say something about fewer than ``min_count`` rows, the release is refused. Protocols with
-    a coordinator know the minimum and hold back by themselves what would be refused.
+    a coordinator know the minimum and hold back by themselves what would be refused; in a mesh it
+    cannot be kept (``Exit.fewest`` is None there).
     """
 
     min_count: int = 10
     max_rounds: int = 10_000
     max_floats: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        whole("min_count", self.min_count, 1)
+        whole("max_rounds", self.max_rounds, 1)
+        whole("max_floats", self.max_floats, 1)
+        if self.min_count == 2:
+            raise InputError(
+                "min_count=2 hides nothing, since two numbers follow from their mean and spread; "
+                "give at least 3, or 1 for no minimum."
+            )
 
     def review(self, exit: Exit) -> Body | None:
         """Refuses rows, sums over few, and whatever would go over a cap."""
@@ -110,8 +122,8 @@ class Deployment:
         if exit.fewest is not None and not enough(np.array([exit.fewest]), self.min_count)[0]:
             raise PolicyRefusal(
                 f"Party {exit.party} does not send {exit.release.kind!r} of round {exit.round}, "
-                f"which would tell {exit.fewest:.3g} rows apart, below its minimum of "
-                f"{self.min_count}; use a method that keeps to it, or have its owner lower it."
+                f"which would tell fewer rows apart than its minimum of {self.min_count}; use a "
+                "method that keeps to it, or have its owner lower it."
             )
         if exit.total_rounds > self.max_rounds:
             raise PolicyRefusal(
