@@ -7,11 +7,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import unpooled
-from unpooled import DGC
 from unpooled.cli import EXPERIMENTS, demo, main
 from unpooled.errors import InputError
 
@@ -50,9 +49,14 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    accuracies = [float(line[27:34].strip(" %")) for line in lines if line[:3] in ("k-m", "DGC")]
-    assert len(accuracies) == 4
-    assert min(accuracies) > 50
+    methods = ["k-means of the pooled images", *demo.STAR, *demo.MESH]
+    figures = {
+        name: line[30:].split() for name in methods for line in lines if line.startswith(name)
+    }
+    assert list(figures) == methods
+    assert all(float(accuracy.strip("%")) > 50 for accuracy, *_ in figures.values())
+    assert all(0.99 < float(cost) < 1.5 for _, cost, *_ in figures.values())
+    assert float(figures["OneShotKMeans"][1]) < 1.015
     assert "\r" not in done.stdout.replace("\r\r", "")
     assert figure.read_bytes().startswith(b"\x89PNG")
 
@@ -80,6 +84,4 @@ def test_reproduce_says_which_data_it_lacks(
 
 
 def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:
-    model = DGC(1, max_rounds=2, init="random").fit([np.eye(2), 1 + np.eye(2)])
-    said = demo._draw({"DGC": model}, tmp_path / "missing" / "demo.png")
-    assert "cannot be written" in said
+    assert "cannot be written" in demo._save(Figure(), tmp_path / "missing" / "demo.png")

@@ -66,7 +66,7 @@ def test_medians_do_not_run_after_an_outlier() -> None:
         ({"objective": "kmedoid"}, "objective='kmedoid' is not known; give 'kmeans'", InputError),
         ({"graph": "circle"}, "graph='circle' is not known", GraphError),
         ({"graph": nx.Graph([("a", "b"), ("c", "d"), ("d", "e")])}, "disconnected", GraphError),
-        ({"policy": "deployment"}, "does not send 'coreset', which discloses rows", PolicyRefusal),
+        ({"policy": "deployment"}, "does not send 'cost', which discloses rows", PolicyRefusal),
     ],
 )
 def test_what_cannot_be_done_is_refused(

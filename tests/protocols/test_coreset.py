@@ -130,7 +130,7 @@ def test_nothing_at_all_and_far_too_much_are_refused() -> None:
 
 
 def test_it_sends_rows_and_says_so() -> None:
-    with pytest.raises(PolicyRefusal, match="Party 0 does not send 'coreset', which discloses row"):
+    with pytest.raises(PolicyRefusal, match="Party 0 does not send 'cost', which discloses row"):
         run_star(
             CoresetKMeans(3, 20),
             Parties.of([IRIS[:70], IRIS[70:]]),

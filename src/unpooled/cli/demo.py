@@ -132,6 +132,10 @@ def _draw(models: dict[str, Any], costs: dict[str, float], pooled: FloatArray, f
     for axes, center in zip(below.subplots(2, 10).flat, [*pooled, *found], strict=True):
         axes.imshow(center.reshape(8, 8), cmap="gray_r")
         axes.axis("off")
+    return _save(canvas, figure)
+
+
+def _save(canvas: Any, figure: Path) -> str:
     try:
         canvas.savefig(figure, dpi=120)
     except (OSError, ValueError) as error:

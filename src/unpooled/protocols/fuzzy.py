@@ -145,7 +145,7 @@ class FuzzyCMeans(StarProtocol):
             )
         reply = {"centers": centers, "support": support}
         if data.min_count <= 1:
-            return reply, {}  # any row may stand out in it
+            return Summary(reply, np.arange(len(data.rows))), {}  # any row may stand out in it
         remark = f"{len(rows)} means of groups of rows stand for {len(data.rows)} rows"
         return Summary(reply, known["groups"], remark), known
 
