@@ -397,3 +397,10 @@ def test_nothing_imports_pickle() -> None:
         text = path.read_text()
         assert "import pickle" not in text
         assert "allow_pickle=True" not in text
+
+
+def test_a_file_does_not_replace_methods(tmp_path: Path) -> None:
+    model = unpooled.DGC(2)
+    model.predict = 1
+    unpooled.save(model, tmp_path / "model")
+    refuses(lambda: unpooled.load(tmp_path / "model"), "in place of the method 'predict'")

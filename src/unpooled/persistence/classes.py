@@ -69,6 +69,8 @@ def _together(parts: list[Any]) -> Any:
         raise Unreadable(f"gives {name} the parameter {unknown!r}, which it does not have here")
     made = kind(**given)  # a parameter younger than the file gets its default
     if isinstance(made, BaseEstimator):
+        for hidden in sorted(name for name in later if hasattr(kind, name)):
+            raise Unreadable(f"puts a value in place of the method {hidden!r}")
         vars(made).update(later)
         return made
     return made.under(**later) if later else made
