@@ -22,7 +22,8 @@ Notes
   lower by more than a standard deviation in most cells, and FeCA is not first (counts above).
   M-Avg is lower too where parties differ; here pairs are sought again until they stay.
 - FeCA: the cells that lie higher by more than a standard deviation are named above. Ten runs are
-  few; see the standard deviations of the Dirichlet cells.
+  few: see the standard deviations of the Dirichlet cells, and the batches above. A run is near
+  or far by whether every cluster is sent by some party and grouped apart from others.
 - FeCA with the theoretical radius is far better than Table 6 says at S1 (0.1).
 - Pooled rows know no split: the same runs stand in three cells. The paper does not say how its
   k-means starts; one k-means++ start of scikit-learn does better on S1.
