@@ -237,9 +237,9 @@ def _check_width(rows: FloatArray, expected: Expected) -> None:
 
 def _refuse_bad_numbers(table: Table) -> None:
     rows = table.parties.rows
-    usable = np.abs(rows) <= LARGEST
-    if usable.all():
+    if rows.min() >= -LARGEST and rows.max() <= LARGEST:  # neither is so if there is a NaN
         return
+    usable = np.abs(rows) <= LARGEST
     row, column = np.argwhere(~usable)[0]
     value = rows[row, column]
     what, remedy = f"the value {value:g}", "rescale the data first"

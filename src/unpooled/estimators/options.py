@@ -115,14 +115,15 @@ def refuse_too_many_clusters(n_clusters: int, table: Table) -> bool:
 
 def refuse_no_extent(table: Table) -> None:
     """Squares of distances must not vanish, nor their sums overflow."""
-    rows, total = table.parties.rows, float(table.parties.weights.sum())
-    largest = float(np.abs(rows).max())
+    total = float(table.parties.weights.sum())
+    low, high = table.parties.rows.min(axis=0), table.parties.rows.max(axis=0)
+    largest = float(np.maximum(-low, high).max())
     if largest > 0 and 2 * np.log10(largest) + np.log10(total) > 2 * np.log10(LARGEST):
         raise InputError(
             f"Values up to {largest:g} with weights that add up to {total:g} overflow when squared "
             "and summed; rescale either first."
         )
-    extent = np.ptp(table.parties.rows, axis=0).max()
+    extent = (high - low).max()
     if 0 < extent < 1 / LARGEST:
         raise InputError(
             f"The rows of all parties together extend over {extent:g} only, which is lost when "

@@ -62,7 +62,7 @@ from unpooled.wire.policy import Release
 SENT = ("counts", "radii")
 _LEAST_FOR_RADII = 10
 _STARTS = (10, 100)
-_WORK = 8_000_000
+_WORK = 4_000_000
 """Points x clusters x starts at the coordinator, within the bounds above: about a second."""
 
 
@@ -145,13 +145,14 @@ class OneShotKMeans(StarProtocol):
             behind = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
             kept = kept[behind[kept] >= _LEAST_FOR_RADII]
         reply = {"centroids": found.centers[kept]}
-        scatter = scatter_of(data.rows, data.weights, found)[kept]
-        if self.send == "radii":
-            reply["radii"] = np.sqrt(scatter / found.counts[kept])
-        else:
+        if self.send == "counts":
             reply["counts"] = found.counts[kept]
-        if self.n_clusters is None:
-            reply["scatter"] = scatter
+        if self.send == "radii" or self.n_clusters is None:
+            scatter = scatter_of(data.rows, data.weights, found)[kept]
+            if self.send == "radii":
+                reply["radii"] = np.sqrt(scatter / found.counts[kept])
+            else:
+                reply["scatter"] = scatter
         answer = summary(reply, found, kept)
         return answer, sums.atoms_after(data, answer.behind)
 

@@ -54,9 +54,14 @@ class Audit:
     def __init__(self, weights: FloatArray) -> None:
         self._weights = weights
         self._atoms = np.zeros(len(weights), dtype=np.int64)
+        self._recorded: list[IntArray] = []
+        """What has left since the atoms were last worked out: not before somebody asks."""
 
     def fewest(self, behind: IntArray) -> float:
         """The fewest rows that could be told apart if this left too."""
+        for earlier in self._recorded:
+            self._atoms = self._atoms_after(earlier)
+        self._recorded = []
         atoms = self._atoms_after(behind)
         if atoms is self._atoms and not atoms.any():
             return np.inf  # nothing was said of any row, now or before
@@ -65,7 +70,7 @@ class Audit:
 
     def record(self, behind: IntArray) -> None:
         """This has left."""
-        self._atoms = self._atoms_after(behind)
+        self._recorded.append(behind)
 
     def _atoms_after(self, behind: IntArray) -> IntArray:
         labels = np.asarray(behind)
@@ -130,6 +135,8 @@ def sendable(labels: IntArray, weights: FloatArray, n_clusters: int, min_count: 
     What is suppressed must not be found by taking the rest from a total: where all suppressed rows
     together are too few, the smallest of the remaining clusters is suppressed with them.
     """
+    if min_count <= 1:
+        return np.arange(n_clusters)
     kept = np.ones(n_clusters, dtype=bool)
     sizes = effective_sizes(np.maximum(labels, 0), np.where(labels < 0, 0, weights), n_clusters)
     kept &= enough(sizes, min_count)

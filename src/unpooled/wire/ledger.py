@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -82,7 +83,7 @@ class Ledger:
                 body=message.body,
                 total_rounds=int((self._rounds + (copies > 0)).max()),
                 total_floats=int((self._floats + floats * copies).max()),
-                fewest=self._fewest(release, message.body, behind),
+                count=partial(self._fewest, release, message.body, behind),
             )
         )
         if body is None:

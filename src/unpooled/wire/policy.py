@@ -9,8 +9,9 @@ Two policies ship. ``study`` is for experiments inside one process, ``deployment
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
@@ -58,10 +59,17 @@ class Exit:
     """Exchanges in which the party has sent, this one included."""
     total_floats: int
     """Numbers it has sent, to all receivers, these included."""
-    fewest: float | None = None
-    """The fewest rows that everything the party has sent, this included, would tell apart (see
-    :mod:`unpooled.wire.disclosure`); 0 if the protocol does not say, None in a mesh, where
-    neighbours can solve for sums whatever is done here."""
+    count: Callable[[], float | None] = lambda: None
+    """Works out ``fewest``."""
+
+    @cached_property
+    def fewest(self) -> float | None:
+        """The fewest rows that everything the party has sent, this included, would tell apart.
+
+        See :mod:`unpooled.wire.disclosure`. 0 if the protocol does not say, None in a mesh, where
+        neighbours can solve for sums whatever is done here.
+        """
+        return self.count()
 
 
 class Policy(Protocol):
