@@ -23,6 +23,7 @@ from unpooled.types import FloatArray, IntArray
 
 _SAME = 1e-12
 """A row within this part of the data's extent of a centre is at it: 1 / distance says nothing."""
+_FINISHES = 10
 _ROUGH, _FINE = (1e-3, 50), (1e-8, 500)
 """When to stop, in finding the best start and in finishing it: after a step below this part of the
 data's extent, or after this many."""
@@ -52,8 +53,13 @@ def _best(
         _descend(rows, weights, _seeds(rows, weights, n_clusters, rng), *_ROUGH)
         for _ in range(n_init)
     ]
-    best = min(runs, key=lambda centers: _paid(rows, weights, centers).sum())
-    centers = _on_rows(rows, weights, _descend(rows, weights, best, *_FINE))
+    centers = min(runs, key=lambda own: _paid(rows, weights, own).sum())
+    for _ in range(_FINISHES):
+        before = centers
+        centers = _on_rows(rows, weights, _descend(rows, weights, centers, *_FINE))
+        # A centre that was put on a row may have won or lost other rows by that.
+        if np.array_equal(_nearest(rows, centers), _nearest(rows, before)):
+            break
     used, labels = np.unique(_nearest(rows, centers), return_inverse=True)
     return centers[used], labels.astype(np.int64)
 
