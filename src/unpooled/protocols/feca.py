@@ -153,13 +153,11 @@ def _closest(centers: FloatArray, left: list[int]) -> tuple[int, int]:
 
 def outermost_distances(rows: FloatArray, found: Clustering, m: int) -> FloatArray:
     """The mean of the m largest distances of a cluster's rows to its centroid."""
-    there = found.labels >= 0
-    labels = found.labels[there]
-    away = rows[there] - found.centers[labels]
-    distances = np.sqrt(np.vecdot(away, away))
-    return np.array(
-        [np.sort(distances[labels == k])[-m:].mean() for k in range(len(found.centers))]
-    )
+    result = np.zeros(len(found.centers))
+    for k, center in enumerate(found.centers):
+        distances = np.linalg.norm(rows[found.labels == k] - center, axis=1)
+        result[k] = np.sort(distances)[-m:].mean()
+    return result
 
 
 def radii(centroids: FloatArray, outermost: FloatArray, rule: str) -> FloatArray:
