@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Generator, Mapping
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.errors import ProtocolError
 from unpooled.kernels.kmeans import Clustering
+from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import sendable
-from unpooled.wire.message import Summary
+from unpooled.wire.message import Ask, Note, Summary
 from unpooled.wire.policy import Release
 
 ASK = Release("centroids", (), ("model",), "nothing but the question")
+
+
+class CentroidsProtocol(StarProtocol):
+    """A method of one round: parties send centroids, the coordinator makes centres of them."""
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (ASK,)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {"centroids": self.centroids}
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        replies = yield from ask_for_centroids()
+        return self.aggregate(replies, rng)
+
+    @abstractmethod
+    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
+        """The result, from all parties' centroids."""
+
+    @abstractmethod
+    def centroids(
+        self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
+    ) -> Answer:
+        """The party's side."""
+
+
+def ask_for_centroids() -> Generator[Ask | Note, Mapping[PartyId, Body], Mapping[PartyId, Body]]:
+    """The answers of all parties, of which at least one holds a centroid."""
+    replies = yield Ask("centroids")
+    received = len(gathered(replies, "centroids"))
+    refuse_silence(received)
+    yield Note(0, {"received": np.array(received)})
+    return replies
 
 
 def presentable(clustering: Clustering, data: PartyData) -> IntArray:

@@ -56,23 +56,21 @@ from scipy.spatial.distance import cdist
 
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.protocols.centroids import (
-    ASK,
+    CentroidsProtocol,
     gathered,
     presentable,
-    refuse_silence,
     spread_out,
     summary,
 )
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, IntArray, PartyData
-from unpooled.wire.message import Ask, Note
+from unpooled.protocols.star import Answer
+from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.policy import Release
 
 RADII = ("empirical", "theoretical")
 
 
 @dataclass(frozen=True)
-class FeCA(StarProtocol):
+class FeCA(CentroidsProtocol):
     """The protocol; the parameters are those of the estimator."""
 
     n_clusters: int
@@ -87,21 +85,10 @@ class FeCA(StarProtocol):
         why = "means of local clusters' rows; how far out the outermost min_count of them lie"
         return (Release("centroids", ("centroids", "radii"), ("sums",), why),)
 
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
-
-    def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield Ask("centroids")
+    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
         centroids, radii = gathered(replies, "centroids"), gathered(replies, "radii")
-        refuse_silence(len(centroids))
-        yield Note(0, {"received": np.array(len(centroids))})
         centers, n_groups = aggregated(centroids, radii, self.n_clusters)
         return {"centers": centers, "n_groups": np.array(n_groups)}
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        return {"centroids": self.centroids}
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator

@@ -34,21 +34,19 @@ from unpooled.kernels.centers import label
 from unpooled.kernels.kmeans import Clustering, cluster, means_of
 from unpooled.kernels.segments import means_or_keep, sums_by_label
 from unpooled.protocols.centroids import (
-    ASK,
+    CentroidsProtocol,
     gathered,
     presentable,
-    refuse_silence,
     spread_out,
     summary,
 )
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyData
-from unpooled.wire.message import Ask, Note
+from unpooled.protocols.star import Answer
+from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.policy import Release
 
 
 @dataclass(frozen=True)
-class KFED(StarProtocol):
+class KFED(CentroidsProtocol):
     """The protocol; the parameters are those of the estimator."""
 
     n_clusters: int
@@ -60,22 +58,11 @@ class KFED(StarProtocol):
     def releases(self) -> tuple[Release, ...]:
         return (Release("centroids", ("centroids",), ("sums",), "means of local clusters' rows"),)
 
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
-
-    def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield Ask("centroids")
+    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
         centroids = gathered(replies, "centroids")
-        refuse_silence(len(centroids))
-        yield Note(0, {"received": np.array(len(centroids))})
         sent = [reply["centroids"] for reply in replies.values() if len(reply["centroids"])]
         chosen = spread_out(centroids, sent[int(rng.integers(len(sent)))], self.n_clusters)
         return {"centers": one_round(centroids, chosen)}
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        return {"centroids": self.centroids}
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator

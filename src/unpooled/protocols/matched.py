@@ -23,15 +23,14 @@ import numpy as np
 
 from unpooled.kernels.kmeans import cluster
 from unpooled.kernels.matching import matched_mean
-from unpooled.protocols.centroids import ASK, gathered, presentable, refuse_silence, summary
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, PartyData
-from unpooled.wire.message import Ask, Note
+from unpooled.protocols.centroids import CentroidsProtocol, presentable, summary
+from unpooled.protocols.star import Answer
+from unpooled.types import Body, PartyData, PartyId
 from unpooled.wire.policy import Release
 
 
 @dataclass(frozen=True)
-class MatchedAveraging(StarProtocol):
+class MatchedAveraging(CentroidsProtocol):
     """The protocol; the parameters are those of the estimator."""
 
     n_clusters: int
@@ -42,22 +41,10 @@ class MatchedAveraging(StarProtocol):
     def releases(self) -> tuple[Release, ...]:
         return (Release("centroids", ("centroids",), ("sums",), "means of local clusters' rows"),)
 
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
-
-    def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield Ask("centroids")
-        received = len(gathered(replies, "centroids"))
-        refuse_silence(received)
-        yield Note(0, {"received": np.array(received)})
+    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
         sets = [reply["centroids"] for reply in replies.values()]
         reference = max(sets, key=len)
         return {"centers": matched_mean(sets, [np.ones(len(own)) for own in sets], reference)}
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        return {"centroids": self.centroids}
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator

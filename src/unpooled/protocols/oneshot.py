@@ -53,10 +53,10 @@ import numpy as np
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.trimmed import trimmed_cluster
 from unpooled.protocols import sums
-from unpooled.protocols.centroids import ASK, gathered, presentable, refuse_silence, summary
+from unpooled.protocols.centroids import ASK, ask_for_centroids, gathered, presentable, summary
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
-from unpooled.wire.message import Ask, Note
+from unpooled.wire.message import Ask
 from unpooled.wire.policy import Release
 
 SENT = ("counts", "radii")
@@ -108,10 +108,8 @@ class OneShotKMeans(StarProtocol):
 
     def one_shot(self, rng: np.random.Generator) -> Coordinator:
         """The coordinator without the refinement."""
-        replies = yield Ask("centroids")
+        replies = yield from ask_for_centroids()
         points = gathered(replies, "centroids")
-        refuse_silence(len(points))
-        yield Note(0, {"received": np.array(len(points))})
         weights = gathered(replies, "counts") if self.send == "counts" else _standing_in(replies)
         if self.n_clusters is not None:
             return {"centers": self._aggregated(points, weights, self.n_clusters, rng).centers}

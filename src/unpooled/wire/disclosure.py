@@ -137,9 +137,8 @@ def sendable(labels: IntArray, weights: FloatArray, n_clusters: int, min_count: 
     """
     if min_count <= 1:
         return np.arange(n_clusters)
-    kept = np.ones(n_clusters, dtype=bool)
     sizes = effective_sizes(np.maximum(labels, 0), np.where(labels < 0, 0, weights), n_clusters)
-    kept &= enough(sizes, min_count)
+    kept = enough(sizes, min_count)
     for cluster in np.argsort(sizes, kind="stable"):
         rest = np.where((labels < 0) | ~kept[labels], weights, 0.0)
         remainder = effective_sizes(np.zeros(len(rest), dtype=np.int64), rest, 1)
