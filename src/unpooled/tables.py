@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
+from unpooled.chunks import in_chunks
 from unpooled.errors import InputError, InputTypeError
 from unpooled.types import Array, FloatArray, IntArray, Parties, PartyId
 
@@ -44,6 +46,14 @@ class Table:
     container: type = list
     plain: bool = False
     """One table without groups, as any scikit-learn estimator takes it."""
+
+    @cached_property
+    def extent(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the greatest value of every column."""
+        rows = self.parties.rows
+        parts = in_chunks(lambda s: (rows[s].min(axis=0), rows[s].max(axis=0)), rows.shape)
+        low, high = zip(*parts, strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
 
     def restore(self, values: Array) -> Any:
         """One value per row, in the container the rows came in."""
@@ -84,10 +94,10 @@ class Table:
 def read(X: Any, groups: Any, sample_weight: Any, expected: Expected) -> Table:
     """The table in any of the forms that ``fit`` takes, checked."""
     table = _one_table(X, groups, expected) if not _has_parties(X) else _many(X, groups, expected)
-    _refuse_bad_numbers(table)
     weights = _weights(sample_weight, table)
-    parties = table.parties
-    return replace(table, parties=Parties(parties.names, parties.rows, parties.offsets, weights))
+    table = replace(table, parties=replace(table.parties, weights=weights))
+    _refuse_bad_numbers(table)
+    return table
 
 
 def _has_parties(X: Any) -> bool:
@@ -236,9 +246,10 @@ def _check_width(rows: FloatArray, expected: Expected) -> None:
 
 
 def _refuse_bad_numbers(table: Table) -> None:
-    rows = table.parties.rows
-    if rows.min() >= -LARGEST and rows.max() <= LARGEST:  # neither is so if there is a NaN
+    low, high = table.extent
+    if (low >= -LARGEST).all() and (high <= LARGEST).all():  # neither is so if there is a NaN
         return
+    rows = table.parties.rows
     usable = np.abs(rows) <= LARGEST
     row, column = np.argwhere(~usable)[0]
     value = rows[row, column]

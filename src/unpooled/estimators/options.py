@@ -116,7 +116,7 @@ def refuse_too_many_clusters(n_clusters: int, table: Table) -> bool:
 def refuse_no_extent(table: Table) -> None:
     """Squares of distances must not vanish, nor their sums overflow."""
     total = float(table.parties.weights.sum())
-    low, high = table.parties.rows.min(axis=0), table.parties.rows.max(axis=0)
+    low, high = table.extent
     largest = float(np.maximum(-low, high).max())
     if largest > 0 and 2 * np.log10(largest) + np.log10(total) > 2 * np.log10(LARGEST):
         raise InputError(

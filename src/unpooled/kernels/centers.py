@@ -11,10 +11,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances_argmin
 
+from unpooled.chunks import in_chunks
 from unpooled.types import FloatArray, IntArray
-
-_CHUNK = 1 << 21
-"""Numbers in a chunk of rows: 16 MiB."""
 
 
 def label(rows: FloatArray, centers: FloatArray) -> IntArray:
@@ -23,8 +21,11 @@ def label(rows: FloatArray, centers: FloatArray) -> IntArray:
     # moved among the rows: to a median, because a far row or centre would draw a mean away.
     origin = np.median(rows[:: max(1, len(rows) // 1000)], axis=0) if len(rows) else 0.0
     labels = np.empty(len(rows), dtype=np.int64)
-    for span in _chunks(rows):
+
+    def put(span: slice) -> None:
         labels[span] = pairwise_distances_argmin(rows[span] - origin, centers - origin)
+
+    in_chunks(put, rows.shape)
     return labels
 
 
@@ -35,13 +36,17 @@ def distances(rows: FloatArray, centers: FloatArray) -> FloatArray:
 
 def cost(rows: FloatArray, weights: FloatArray, centers: FloatArray, labels: IntArray) -> float:
     """Σ w |x - c(x)|², where c(x) is the centre of the row's label."""
-    total = 0.0
-    for span in _chunks(rows):
-        difference = rows[span] - centers[labels[span]]
-        total += float(np.vecdot(difference, difference) @ weights[span])
-    return total
+
+    def part(span: slice) -> float:
+        return float(squared_to_own(rows[span], centers, labels[span]) @ weights[span])
+
+    return sum(in_chunks(part, rows.shape))
 
 
-def _chunks(rows: FloatArray) -> list[slice]:
-    step = max(1, _CHUNK // max(1, rows.shape[1]))
-    return [slice(start, start + step) for start in range(0, len(rows), step)]
+def squared_to_own(rows: FloatArray, centers: FloatArray, labels: IntArray) -> FloatArray:
+    """|x - c(x)|² for every row, where c(x) is the centre of its label; anything for -1."""
+    if not len(centers):
+        return np.zeros(len(rows))
+    difference = centers[labels]
+    difference -= rows  # in place: fresh memory costs more than the arithmetic
+    return np.asarray(np.vecdot(difference, difference))

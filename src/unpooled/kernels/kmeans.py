@@ -1,6 +1,6 @@
 """k-means of one table: scikit-learn's, with its corner cases settled.
 
-Lloyd's iteration, k-means++ and restarts are scikit-learn's. What is added here is what a party
+Lloyd's iteration and restarts are scikit-learn's. What is added here is what a party
 with few, repeated or weightless rows needs, and centres that are exactly the means of the rows
 labelled with them: what a party says about a cluster is then true of the rows behind it.
 """
@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn import config_context
 from sklearn.cluster import KMeans
 
+from unpooled.kernels.centers import squared_to_own
+from unpooled.kernels.seeding import Seeding
 from unpooled.kernels.segments import sums_by_label
 from unpooled.types import FloatArray, IntArray
 
@@ -44,8 +47,10 @@ def cluster(
     if few is not None:
         places, labels = few
         return Clustering(places, labels, np.bincount(labels, weights, len(places)).astype(float))
-    model = KMeans(n_clusters, n_init=n_init, random_state=int(rng.integers(2**31 - 1)))
-    return means_of(rows, weights, model.fit(rows, sample_weight=weights).labels_)
+    seed = int(rng.integers(2**31 - 1))
+    model = KMeans(n_clusters, init=Seeding(weights), n_init=n_init, random_state=seed)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        return means_of(rows, weights, model.fit(rows, sample_weight=weights).labels_)
 
 
 def means_of(rows: FloatArray, weights: FloatArray, labels: IntArray) -> Clustering:
@@ -60,11 +65,10 @@ def means_of(rows: FloatArray, weights: FloatArray, labels: IntArray) -> Cluster
 
 def scatter_of(rows: FloatArray, weights: FloatArray, found: Clustering) -> FloatArray:
     """Σ w |x - c|² over the rows of each centre."""
-    there = found.labels >= 0
-    labels = found.labels[there]
-    difference = rows[there] - found.centers[labels]
-    squared = weights[there] * np.vecdot(difference, difference)
-    return np.bincount(labels, squared, len(found.centers)).astype(np.float64)
+    squared = weights * squared_to_own(rows, found.centers, found.labels)
+    # One place further, for the label -1.
+    sums = np.bincount(found.labels + 1, squared, len(found.centers) + 1)[1:]
+    return sums.astype(np.float64)
 
 
 def distinct_rows(rows: FloatArray, most: int) -> tuple[FloatArray, IntArray] | None:

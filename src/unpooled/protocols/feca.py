@@ -54,6 +54,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.kernels.centers import squared_to_own
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.protocols.centroids import (
     CentroidsProtocol,
@@ -140,11 +141,16 @@ def _closest(centers: FloatArray, left: list[int]) -> tuple[int, int]:
 
 def outermost_distances(rows: FloatArray, found: Clustering, m: int) -> FloatArray:
     """The mean of the m largest distances of a cluster's rows to its centroid."""
-    result = np.zeros(len(found.centers))
-    for k, center in enumerate(found.centers):
-        distances = np.linalg.norm(rows[found.labels == k] - center, axis=1)
-        result[k] = np.sort(distances)[-m:].mean()
-    return result
+    squared = squared_to_own(rows, found.centers, found.labels)
+    if m == 1:
+        farthest = np.zeros(len(found.centers) + 1)  # the last place is that of the label -1
+        np.maximum.at(farthest, found.labels, squared)
+        return np.sqrt(farthest[:-1])
+    by_cluster = np.lexsort((squared, found.labels))
+    distances, labels = np.sqrt(squared[by_cluster]), found.labels[by_cluster]
+    bounds = np.searchsorted(labels, np.arange(len(found.centers) + 1))
+    spans = zip(np.maximum(bounds[:-1], bounds[1:] - m), bounds[1:], strict=True)
+    return np.array([distances[start:end].mean() for start, end in spans])
 
 
 def radii(centroids: FloatArray, outermost: FloatArray, rule: str) -> FloatArray:

@@ -1,0 +1,31 @@
+"""Work on a long table chunk by chunk, on all cores.
+
+Chunks are the same whatever the number of cores, and results come in their order, so that sums are
+added in one order everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from joblib import cpu_count
+from threadpoolctl import threadpool_limits
+
+T = TypeVar("T")
+
+_NUMBERS = 1 << 20
+"""In a chunk: 8 MiB, so that what is made on the way stays near the processor."""
+
+
+def in_chunks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
+    """What the work returns for each chunk of rows of a table of this shape."""
+    n_rows, width = shape
+    step = max(1, _NUMBERS // max(1, width))
+    spans = [slice(start, start + step) for start in range(0, n_rows, step)]
+    threads = min(cpu_count(), len(spans))
+    if threads < 2:
+        return [work(span) for span in spans]
+    with ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1, "openmp")) as pool:
+        return list(pool.map(work, spans))
