@@ -23,9 +23,15 @@ def in_chunks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
     """What the work returns for each chunk of rows of a table of this shape."""
     n_rows, width = shape
     step = max(1, _NUMBERS // max(1, width))
-    spans = [slice(start, start + step) for start in range(0, n_rows, step)]
+    spans = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     threads = min(cpu_count(), len(spans))
     if threads < 2:
         return [work(span) for span in spans]
-    with ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1, "openmp")) as pool:
+    with workers(threads) as pool:
         return list(pool.map(work, spans))
+
+
+def workers(threads: int) -> ThreadPoolExecutor:
+    """Threads in which the libraries underneath use no threads of their own."""
+    # OpenMP's limit holds for the thread that sets it, so every thread sets its own.
+    return ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1, "openmp"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from unpooled.chunks import workers
 from unpooled.drivers.faults import Fault
 from unpooled.errors import InputError
 from unpooled.types import Body, PartyId
@@ -32,6 +32,11 @@ class Run:
     traffic: Traffic
     remarks: Mapping[PartyId, tuple[Remark, ...]] = field(default_factory=dict)
     """What parties held back, from their own ledgers."""
+
+    @property
+    def remarks_in_words(self) -> dict[PartyId, list[str]]:
+        """The remarks, as the estimators' ``remarks_`` have them."""
+        return {party: list(map(str, said)) for party, said in self.remarks.items()}
 
 
 @dataclass(frozen=True)
@@ -108,10 +113,7 @@ def serving(options: Options) -> Iterator[Serve]:
         if options.threads == 1:
             yield partial(_in_order, map, options)
         else:
-            # OpenMP's limit holds for the thread that sets it, so every thread sets its own.
-            with ThreadPoolExecutor(
-                options.threads, initializer=threadpool_limits, initargs=(1, "openmp")
-            ) as pool:
+            with workers(options.threads) as pool:
                 yield partial(_in_order, pool.map, options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
@@ -28,12 +28,31 @@ class CentersEstimator(
     n_clusters: int
 
     @abstractmethod
+    def _fit(self, table: Table) -> None:
+        """Runs the method on the table and keeps what came of it."""
+
+    @abstractmethod
     def _labels(self, rows: FloatArray) -> IntArray:
         """The nearest of ``cluster_centers_`` for each row."""
 
     @abstractmethod
     def _distances(self, rows: FloatArray) -> FloatArray:
         """The distance of each row to each of ``cluster_centers_``."""
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Clusters the rows of all parties without putting them together.
+
+        Parameters
+        ----------
+        X : a table with ``groups``, or a list, tuple or dict of tables, one per party
+        y : ignored
+        groups : the party of each row of one table; without it there is one party
+        sample_weight : a weight for each row, in the same form as ``X``
+        """
+        table = read(X, groups, sample_weight, Expected(type(self).__name__))
+        self._fit(table)
+        remember(self, table)
+        return self
 
     def predict(self, X: Any) -> Any:
         """The nearest of ``cluster_centers_`` for each row, in the container of ``X``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from unpooled.checks import whole
 from unpooled.drivers.local import Options, run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
-from unpooled.estimators.base import CentersEstimator, remember
+from unpooled.estimators.base import CentersEstimator
 from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
 from unpooled.losses import Loss
 from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
-from unpooled.tables import Expected, Table, read
+from unpooled.tables import Table
 from unpooled.types import FloatArray, IntArray
 from unpooled.wire.message import Note
 
@@ -43,17 +43,7 @@ class MeshEstimator(CentersEstimator):
     def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
         """The protocol with the estimator's options, checked."""
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Clusters the rows of all parties without putting them together.
-
-        Parameters
-        ----------
-        X : a table with ``groups``, or a list, tuple or dict of tables, one per party
-        y : ignored
-        groups : the party of each row of one table; without it there is one party
-        sample_weight : a weight for each row, in the same form as ``X``
-        """
-        table = read(X, groups, sample_weight, Expected(type(self).__name__))
+    def _fit(self, table: Table) -> None:
         n_clusters = whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
         loss.metric.check_width(table.parties.n_features)
@@ -70,8 +60,6 @@ class MeshEstimator(CentersEstimator):
         run = run_mesh(
             protocol, table.parties, network, seed=seed, options=how, observe=history.record
         )
-
-        remember(self, table)
         self.loss_ = loss
         self.peer_centers_ = np.array(run.result["centers"])
         self._set_centers(network)
@@ -80,7 +68,6 @@ class MeshEstimator(CentersEstimator):
         self.converged_ = not run.result["running"].any()
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
-        return self
 
     def _set_centers(self, network: Topology) -> None:
         self.__dict__.pop("cluster_centers_", None)

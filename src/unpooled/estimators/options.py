@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from unpooled.checks import whole
 from unpooled.errors import DomainError, InputError
+from unpooled.kernels.kmeans import distinct_rows
 from unpooled.losses import Loss
 from unpooled.protocols.starts import NAMES, Start
 from unpooled.tables import LARGEST, Table
@@ -95,22 +96,21 @@ def refuse_too_many_clusters(n_clusters: int, table: Table) -> bool:
     for a plain table this does too. Whether it did.
     """
     rows = table.parties.rows
-    if len(np.unique(rows[: 4 * n_clusters], axis=0)) >= n_clusters:
-        return False  # almost always settled by a few rows
-    distinct = len(np.unique(rows, axis=0))
-    if table.plain and distinct < n_clusters <= len(rows):
+    few = distinct_rows(rows, n_clusters - 1)
+    if few is None:
+        return False
+    distinct = len(few[0])
+    if table.plain and n_clusters <= len(rows):
         _LOG.warning(
             "n_clusters=%d but only %d rows are distinct: some centres will repeat others.",
             n_clusters,
             distinct,
         )
         return True
-    if distinct < n_clusters:
-        raise InputError(
-            f"n_clusters={n_clusters} is more than the {distinct} distinct rows of all parties "
-            f"together (n_samples={len(rows)}); ask for at most {distinct}."
-        )
-    return False
+    raise InputError(
+        f"n_clusters={n_clusters} is more than the {distinct} distinct rows of all parties "
+        f"together (n_samples={len(rows)}); ask for at most {distinct}."
+    )
 
 
 def refuse_no_extent(table: Table) -> None:

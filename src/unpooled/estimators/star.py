@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections import defaultdict
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from joblib import cpu_count
@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from unpooled.checks import whole
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.estimators import options
-from unpooled.estimators.base import CentersEstimator, remember
+from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels import centers
 from unpooled.protocols.star import StarProtocol
-from unpooled.tables import Expected, Table, read
+from unpooled.tables import Table
 from unpooled.types import FloatArray, IntArray, Parties
 from unpooled.wire.message import Note
 
@@ -39,17 +39,7 @@ class StarEstimator(CentersEstimator):
     def _protocol(self, n_clusters: Any, parties: Parties) -> StarProtocol:
         """The protocol with the estimator's options, checked."""
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Clusters the rows of all parties without putting them together.
-
-        Parameters
-        ----------
-        X : a table with ``groups``, or a list, tuple or dict of tables, one per party
-        y : ignored
-        groups : the party of each row of one table; without it there is one party
-        sample_weight : a weight for each row, in the same form as ``X``
-        """
-        table = read(X, groups, sample_weight, Expected(type(self).__name__))
+    def _fit(self, table: Table) -> None:
         n_clusters = self._n_clusters()
         protocol = self._protocol(n_clusters, table.parties)
         policy = options.policy(self.policy, table.parties.names)
@@ -67,17 +57,15 @@ class StarEstimator(CentersEstimator):
                 f"{type(self).__name__} found {len(found)} centres, fewer than n_clusters="
                 f"{n_clusters}: parties sent no more that differ.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        remember(self, table)
         self.cluster_centers_ = found
         self._set_labels(table)
         self.n_rounds_ = int(run.result.get("rounds", np.array(run.traffic.rounds)))
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
-        self.remarks_ = {party: list(map(str, said)) for party, said in run.remarks.items()}
+        self.remarks_ = run.remarks_in_words
         self._keep(run)
-        return self
 
     def _n_clusters(self) -> int | None:
         """The number asked for; None if the coordinator is to find it."""

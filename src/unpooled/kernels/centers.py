@@ -50,3 +50,8 @@ def squared_to_own(rows: FloatArray, centers: FloatArray, labels: IntArray) -> F
     difference = centers[labels]
     difference -= rows  # in place: fresh memory costs more than the arithmetic
     return np.asarray(np.vecdot(difference, difference))
+
+
+def movement(before: FloatArray, after: FloatArray) -> float:
+    """How far the centre that moved most has moved."""
+    return float(np.sqrt(np.square(after - before).sum(axis=1).max(initial=0.0)))

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unpooled.kernels.assignment import nearest, squared_distance
+from unpooled.kernels.assignment import nearest
+from unpooled.kernels.centers import squared_to_own
 from unpooled.types import FloatArray, IntArray
 
 
@@ -41,7 +42,7 @@ def prices(rows: FloatArray, centers: FloatArray, power: int) -> tuple[FloatArra
     Row by row from differences: party and coordinator must find the same centre for a row.
     """
     labels = nearest(rows, np.zeros(len(rows), dtype=np.int64), centers[None])
-    squared = squared_distance(rows, centers[labels])
+    squared = squared_to_own(rows, centers, labels)
     return (squared if power == 2 else np.sqrt(squared)), labels
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.kernels.centers import movement
 from unpooled.kernels.segments import means_or_keep
 from unpooled.types import FloatArray
 
@@ -40,8 +41,8 @@ def fuzzy_c_means(
         degrees = weights[:, None] * memberships(rows, centers, fuzzifier) ** fuzzifier
         support = degrees.sum(axis=0)
         fresh = means_or_keep(degrees.T @ rows, support, centers)
-        movement = np.sqrt(np.square(fresh - centers).sum(axis=1).max(initial=0.0))
+        moved = movement(centers, fresh)
         centers = fresh
-        if movement <= tol:
+        if moved <= tol:
             break
     return centers, support

@@ -1,8 +1,8 @@
 """k-means of one table: scikit-learn's, with its corner cases settled.
 
-Lloyd's iteration and restarts are scikit-learn's. What is added here is what a party
-with few, repeated or weightless rows needs, and centres that are exactly the means of the rows
-labelled with them: what a party says about a cluster is then true of the rows behind it.
+Lloyd's iteration and restarts are scikit-learn's. What is added here is what a party with few,
+repeated or weightless rows needs, and centres that are exactly the means of the rows labelled with
+them: what a party says about a cluster is then true of the rows behind it.
 """
 
 from __future__ import annotations
@@ -56,11 +56,17 @@ def cluster(
 def means_of(rows: FloatArray, weights: FloatArray, labels: IntArray) -> Clustering:
     """The clustering with these labels; numbers that no row has are left out, -1 is no cluster."""
     used = np.flatnonzero(np.bincount(labels + 1)[1:])
-    place = np.full(int(labels.max(initial=-1)) + 2, -1, dtype=np.int64)
-    place[used] = np.arange(len(used))
-    labels = place[labels]  # -1 is the last place
+    labels = renumbered(labels, used)
     sums, counts = sums_by_label(rows, weights, labels, len(used))
     return Clustering(sums / counts[:, None], labels, counts)
+
+
+def renumbered(labels: IntArray, kept: IntArray) -> IntArray:
+    """The labels ``kept`` as 0, 1, ... in this order; -1 for all others."""
+    highest = max(int(labels.max(initial=-1)), int(kept.max(initial=-1)))
+    place = np.full(highest + 2, -1, dtype=np.int64)
+    place[kept] = np.arange(len(kept))
+    return place[labels]  # -1 is the last place
 
 
 def scatter_of(rows: FloatArray, weights: FloatArray, found: Clustering) -> FloatArray:
@@ -73,8 +79,8 @@ def scatter_of(rows: FloatArray, weights: FloatArray, found: Clustering) -> Floa
 
 def distinct_rows(rows: FloatArray, most: int) -> tuple[FloatArray, IntArray] | None:
     """The distinct rows and which of them each row is, if there are at most ``most`` of them."""
-    # Almost always settled by a few rows.
-    if len(rows) > 4 * most and len(np.unique(rows[: 4 * most], axis=0)) > most:
+    few = 4 * most + 1  # by which it is almost always settled
+    if len(rows) > few and len(np.unique(rows[:few], axis=0)) > most:
         return None
     places, labels = np.unique(rows, axis=0, return_inverse=True)
     return (places, labels.reshape(-1).astype(np.int64)) if len(places) <= most else None

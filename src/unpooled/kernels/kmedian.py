@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from unpooled.kernels.assignment import nearest, squared_distance
+from unpooled.kernels.centers import squared_to_own
 from unpooled.kernels.kmeans import Clustering, distinct_rows
 from unpooled.kernels.segments import sums_by_label
 from unpooled.types import FloatArray, IntArray
@@ -118,18 +119,18 @@ def _step(
 def _on_rows(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
     """Puts a centre on its nearest row where that is cheaper: the iteration only gets close."""
     labels = _nearest(rows, centers)
-    distance = np.sqrt(squared_distance(rows, centers[labels]))
+    distance = np.sqrt(squared_to_own(rows, centers, labels))
     order = np.lexsort((distance, labels))
     filled, first = np.unique(labels[order], return_index=True)
     moved = centers.copy()
     moved[filled] = rows[order[first]]
-    there = np.sqrt(squared_distance(rows, moved[labels]))
+    there = np.sqrt(squared_to_own(rows, moved, labels))
     better = np.bincount(labels, weights * (there - distance), len(centers)) <= 0
     return np.where(better[:, None], moved, centers)
 
 
 def _paid(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
-    return weights * np.sqrt(squared_distance(rows, centers[_nearest(rows, centers)]))
+    return weights * np.sqrt(squared_to_own(rows, centers, _nearest(rows, centers)))
 
 
 def _nearest(rows: FloatArray, centers: FloatArray) -> IntArray:

@@ -57,7 +57,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = _scale(float(weight), mean, variance) if self.with_std else None
         self.n_samples_seen_ = float(weight)
         self.traffic_ = run.traffic
-        self.remarks_ = {party: list(map(str, said)) for party, said in run.remarks.items()}
+        self.remarks_ = run.remarks_in_words
         return self
 
     def transform(self, X: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.errors import ProtocolError
-from unpooled.kernels.kmeans import Clustering
+from unpooled.kernels.kmeans import Clustering, renumbered
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import sendable
@@ -45,10 +45,12 @@ class CentroidsProtocol(StarProtocol):
         """The party's side."""
 
 
-def ask_for_centroids() -> Generator[Ask | Note, Mapping[PartyId, Body], Mapping[PartyId, Body]]:
+def ask_for_centroids(
+    kind: str = "centroids", field: str = "centroids"
+) -> Generator[Ask | Note, Mapping[PartyId, Body], Mapping[PartyId, Body]]:
     """The answers of all parties, of which at least one holds a centroid."""
-    replies = yield Ask("centroids")
-    received = len(gathered(replies, "centroids"))
+    replies = yield Ask(kind)
+    received = len(gathered(replies, field))
     refuse_silence(received)
     yield Note(0, {"received": np.array(received)})
     return replies
@@ -59,18 +61,11 @@ def presentable(clustering: Clustering, data: PartyData) -> IntArray:
     return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
 
 
-def groups_of(clustering: Clustering, kept: IntArray) -> IntArray:
-    """The rows of the clusters ``kept``, numbered in this order; -1 for all others."""
-    place = np.full(len(clustering.centers) + 1, -1, dtype=np.int64)
-    place[kept] = np.arange(len(kept))
-    return place[clustering.labels]  # -1 is the last place
-
-
 def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:
     """The answer about the clusters ``kept``, and the rows behind it."""
     held_back = len(clustering.centers) - len(kept)
     remark = f"{held_back} of {len(clustering.centers)} clusters held back: too few rows"
-    return Summary(dict(body), groups_of(clustering, kept), remark if held_back else "")
+    return Summary(dict(body), renumbered(clustering.labels, kept), remark if held_back else "")
 
 
 def gathered(replies: Mapping[PartyId, Body], field: str) -> FloatArray:

@@ -55,7 +55,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.kernels.centers import squared_to_own
-from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
+from unpooled.kernels.kmeans import Clustering, cluster, renumbered, scatter_of
 from unpooled.protocols.centroids import (
     CentroidsProtocol,
     gathered,
@@ -127,9 +127,8 @@ def refined(rows: FloatArray, weights: FloatArray, found: Clustering, merge: boo
             scatter[p], counts[p] = together, both
             left.remove(q)
             name[name == q] = p
-    place = np.full(len(centers) + 1, -1, dtype=np.int64)
-    place[left] = np.arange(len(left))
-    return Clustering(centers[left], place[name[found.labels]], counts[left])
+    labels = renumbered(name[found.labels], np.array(left, dtype=np.int64))
+    return Clustering(centers[left], labels, counts[left])
 
 
 def _closest(centers: FloatArray, left: list[int]) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.kernels.centers import movement
 from unpooled.protocols import sums
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.oneshot import OneShotKMeans
@@ -66,11 +67,11 @@ class FederatedKMeans(StarProtocol):
                 break
             fresh = sums.means(total, counts, scatter, centers, rng if relocations > 0 else None)
             relocations -= int((counts == 0).sum())
-            movement = float(np.sqrt(np.square(fresh - centers).sum(axis=1).max()))
+            moved = movement(centers, fresh)
             typical = float(np.sqrt(scatter.sum() / counts.sum()))
-            yield Note(number, {"cost": np.array(scatter.sum()), "movement": np.array(movement)})
+            yield Note(number, {"cost": np.array(scatter.sum()), "movement": np.array(moved)})
             centers = fresh
-            converged = movement <= self.tol * typical
+            converged = moved <= self.tol * typical
             if converged:
                 break
         return {

@@ -37,11 +37,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from unpooled.kernels.centers import movement
 from unpooled.kernels.fuzzy import fuzzy_c_means
-from unpooled.kernels.kmeans import cluster
+from unpooled.kernels.kmeans import cluster, renumbered
 from unpooled.kernels.matching import matched, matched_mean
 from unpooled.kernels.segments import means_or_keep
-from unpooled.protocols.centroids import gathered, groups_of, presentable, refuse_silence
+from unpooled.protocols.centroids import ask_for_centroids, presentable
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
@@ -82,9 +83,7 @@ class FuzzyCMeans(StarProtocol):
         )
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield Ask("start")
-        yield Note(0, {"received": np.array(len(gathered(replies, "centers")))})
-        refuse_silence(len(gathered(replies, "centers")))
+        replies = yield from ask_for_centroids("start", "centers")
         centers = self._merged(replies, None, rng)
         converged = False
         number = 0
@@ -92,9 +91,9 @@ class FuzzyCMeans(StarProtocol):
             number += 1
             replies = yield Ask("centers", {"centers": centers}, number)
             fresh = self._merged(replies, centers, rng)
-            movement = _movement(centers, fresh)
-            yield Note(number, {"movement": np.array(movement)})
-            converged = movement <= self.tol * pdist(fresh).max(initial=0.0)
+            moved = _movement(centers, fresh)
+            yield Note(number, {"movement": np.array(moved)})
+            converged = moved <= self.tol * pdist(fresh).max(initial=0.0)
             # Where parties hold back centres, a round may tell of fewer of them than the last.
             centers = fresh if len(fresh) >= len(centers) else centers
         return {
@@ -162,7 +161,7 @@ def _known(data: PartyData, state: Body, rng: np.random.Generator) -> Body:
     return {
         "rows": found.centers[kept],
         "weights": found.counts[kept],
-        "groups": groups_of(found, kept),
+        "groups": renumbered(found.labels, kept),
     }
 
 
@@ -170,4 +169,4 @@ def _movement(before: FloatArray, after: FloatArray) -> float:
     """How far the farthest centre has moved; infinite if there are more or fewer of them."""
     if len(before) != len(after):
         return np.inf
-    return float(np.sqrt(np.square(after - before).sum(axis=1).max()))
+    return movement(before, after)
