@@ -20,8 +20,7 @@ from sklearn.datasets import load_digits
 from tests.conformance.toys import Mean
 from unpooled import partition
 from unpooled.drivers.local import Options, run_star
-from unpooled.drivers.local_star import _Site
-from unpooled.drivers.relay import DIRECT
+from unpooled.drivers.site import Site
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.feca import FeCA
@@ -287,7 +286,7 @@ def test_two_numbers_follow_from_mean_and_spread() -> None:
 )
 @pytest.mark.parametrize("name", ["federated, given start", "fuzzy, average"])
 def test_questions_that_make_no_sense_are_refused_without_a_value(name: str, body: Body) -> None:
-    site = _Site(PROTOCOLS[name], digits(None)[0], (0, 0), Options(policy=DEPLOYMENT), DIRECT)
+    site = Site(PROTOCOLS[name], digits(None)[0], (0, 0), DEPLOYMENT)
     kind = "sums" if name.startswith("federated") else "centers"
     words = (
         rf"^Party 0 cannot answer '{kind}' of round 0: the question does not fit its rows or what "

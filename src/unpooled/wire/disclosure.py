@@ -57,13 +57,23 @@ class Audit:
         self._recorded: list[IntArray] = []
         """What has left since the atoms were last worked out: not before somebody asks."""
 
-    def fewest(self, behind: IntArray) -> float:
-        """The fewest rows that could be told apart if this left too."""
+    @property
+    def atoms(self) -> IntArray:
+        """The atom of every row after all that has left."""
         for earlier in self._recorded:
             self._atoms = self._atoms_after(earlier)
         self._recorded = []
+        return self._atoms
+
+    @atoms.setter
+    def atoms(self, known: IntArray) -> None:
+        self._atoms, self._recorded = known, []
+
+    def fewest(self, behind: IntArray) -> float:
+        """The fewest rows that could be told apart if this left too."""
+        known = self.atoms
         atoms = self._atoms_after(behind)
-        if atoms is self._atoms and not atoms.any():
+        if atoms is known and not atoms.any():
             return np.inf  # nothing was said of any row, now or before
         sizes = effective_sizes(atoms, self._weights, int(atoms.max()) + 1)
         return float(sizes[sizes > 0].min(initial=np.inf))

@@ -61,6 +61,28 @@ class Ledger:
         self._rounds: IntArray = np.zeros(len(names), dtype=np.int64)
         self._floats: IntArray = np.zeros(len(names), dtype=np.int64)
 
+    @property
+    def memory(self) -> Body:
+        """What has left so far, for a later process of the same party: counts, and the atoms."""
+        told = {} if self._audit is None else {"atoms": self._audit.atoms}
+        return {"rounds": self._rounds, "floats": self._floats, **told}
+
+    def remember(self, memory: Body) -> None:
+        """Goes on counting from what an earlier process had let out."""
+        if not memory:
+            return
+        known = self.memory
+        for name, value in known.items():
+            new = memory.get(name)
+            if new is None or (new.shape, new.dtype) != (value.shape, value.dtype):
+                raise ProtocolError(
+                    f"What party {self.names[0]} remembers of its releases does not fit its rows; "
+                    "it must go on with the data it began with."
+                )
+        self._rounds, self._floats = memory["rounds"].copy(), memory["floats"].copy()
+        if self._audit is not None:
+            self._audit.atoms = memory["atoms"]
+
     def send(
         self,
         message: Sent,

@@ -1,0 +1,93 @@
+"""One star party as every driver runs it: its data, its state between questions, its ledger.
+
+A driver hands it questions and carries its answers; everything a party does in between is here, so
+that all drivers give the same answers. :attr:`Site.memory` is what must outlive the party's
+process: what its steps remember, and what its ledger knows of all that has left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zlib import crc32
+
+import numpy as np
+
+from unpooled.drivers.relay import DIRECT, Link
+from unpooled.errors import MalformedMessage, ProtocolError, UnpooledError
+from unpooled.protocols.star import Answer, StarProtocol
+from unpooled.types import Body, PartyData
+from unpooled.wire.ledger import Ledger
+from unpooled.wire.message import Ask, Reply, Summary, sealed
+from unpooled.wire.policy import Policy
+
+_STATE, _LEDGER = "state.", "ledger."
+
+
+class Site:
+    """A party: ``seed`` is the run's with the party's number, ``link`` what its ledger counts."""
+
+    def __init__(
+        self,
+        protocol: StarProtocol,
+        data: PartyData,
+        seed: tuple[int, int],
+        policy: Policy,
+        link: Link = DIRECT,
+    ) -> None:
+        self.data = replace(data, min_count=getattr(policy, "min_count", 1))
+        self.ledger = Ledger((data.name,), protocol.releases, policy, data.weights)
+        self._steps = protocol.steps
+        self._state: Body = {}
+        self._seed = seed
+        self._link = link
+
+    @property
+    def memory(self) -> Body:
+        """Everything that a later process of the party needs to go on from here."""
+        return {
+            **{_STATE + name: value for name, value in self._state.items()},
+            **{_LEDGER + name: value for name, value in self.ledger.memory.items()},
+        }
+
+    def remember(self, memory: Body) -> None:
+        """Goes on from what an earlier process knew."""
+        parts: dict[str, dict[str, np.ndarray]] = {_STATE: {}, _LEDGER: {}}
+        for name, value in memory.items():
+            part, dot, rest = name.partition(".")
+            if part + dot not in parts:
+                raise MalformedMessage(f"Party {self.data.name} cannot have remembered {name!r}.")
+            parts[part + dot][rest] = value
+        self.ledger.remember(parts[_LEDGER])
+        self._state = sealed(parts[_STATE])
+
+    def answer(self, ask: Ask, exchange: int) -> Reply | None:
+        """The party's answer, None if it is withheld; PolicyRefusal if its policy says no."""
+        if ask.kind not in self._steps:
+            raise ProtocolError(f"Parties have no step for the question {ask.kind!r}.")
+        copies, exchange = self._link.copies, self._link.exchange(exchange)
+        self.ledger.receive(ask, copies, exchange)
+        rng = np.random.default_rng([*self._seed, crc32(ask.kind.encode()), ask.round])
+        said, state = self._step(ask, rng)
+        summary = said if isinstance(said, Summary) else Summary(said, None)
+        reply = self.ledger.send(
+            Reply(ask.kind, summary.body, ask.round), copies, exchange, summary.behind
+        )
+        if reply is None:
+            return None
+        self.ledger.remark(ask.kind, ask.round, summary.remark)
+        # Only now: a party remembers having said what really left.
+        self._state = sealed(state)
+        return reply
+
+    def _step(self, ask: Ask, rng: np.random.Generator) -> Answer:
+        """The party's own part, whatever it was asked."""
+        try:
+            return self._steps[ask.kind](self.data, self._state, ask.body, rng)
+        except UnpooledError:
+            raise
+        except Exception as error:
+            # In words of ours: those of a library may quote the party's values.
+            raise ProtocolError(
+                f"Party {self.data.name} cannot answer {ask.kind!r} of round {ask.round}: the "
+                f"question does not fit its rows or what was asked before ({type(error).__name__})."
+            ) from error
