@@ -14,6 +14,8 @@
     ├── LedgerRefusal
     │   ├── UndeclaredRelease          a kind or field the protocol never declared
     │   └── PolicyRefusal              declared, but the party's own policy says no
+    ├── LinkRefusal                    something that came over the network and is not taken
+    ├── StateError                     a state directory that cannot be gone on with
     ├── ProtocolError                  a protocol broke a rule of its role
     └── QuorumLost                     too few parties answered
 
@@ -67,6 +69,18 @@ class UndeclaredRelease(LedgerRefusal):
 
 class PolicyRefusal(LedgerRefusal):
     """A declared release which the party's own policy does not allow."""
+
+
+class LinkRefusal(UnpooledError):
+    """Something that came over the network and is not taken; ``reason`` says so in two words."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class StateError(UnpooledError):
+    """A state directory that cannot be gone on with."""
 
 
 class ProtocolError(UnpooledError):

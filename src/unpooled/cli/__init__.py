@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from unpooled import __version__
+from unpooled.cli import keys
 from unpooled.errors import UnpooledError
 
 EXPERIMENTS = {
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=_positive, default=10, metavar="N", help="runs (default: %(default)s)"
     )
     reproduce.set_defaults(run=_reproduce)
+    keys.add(commands)
     return parser
 
 

@@ -37,7 +37,26 @@ class UserDown:
     until: int | None = None
 
 
-Fault = LinkLost | UserDown
+@dataclass(frozen=True)
+class Deaf:
+    """User ``user`` does not hear its neighbour, which may well hear the user."""
+
+    user: int
+    neighbour: int
+    since: int
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class AnswerLost:
+    """What star party ``user`` answers does not reach the coordinator; the party has said it."""
+
+    user: int
+    since: int
+    until: int | None = None
+
+
+Fault = LinkLost | UserDown | Deaf | AnswerLost
 
 
 class Faults:
@@ -47,7 +66,11 @@ class Faults:
         self._faults = tuple(faults)
         self._n_users = n_users
         for fault in self._faults:
-            users = (fault.user,) if isinstance(fault, UserDown) else (fault.a, fault.b)
+            users = [
+                getattr(fault, end)
+                for end in ("user", "neighbour", "a", "b")
+                if hasattr(fault, end)
+            ]
             if not all(0 <= user < n_users for user in users):
                 raise InputError(f"{fault} names a user that is not among 0..{n_users - 1}.")
             if fault.since < 0 or (fault.until is not None and fault.until <= fault.since):
@@ -65,12 +88,18 @@ class Faults:
                 awake[fault.user] = False
         return awake
 
+    def answers_lost(self, exchange: int) -> set[int]:
+        """Whose answers do not arrive."""
+        return {fault.user for fault in self._at(exchange) if isinstance(fault, AnswerLost)}
+
     def carries(self, exchange: int, a: IntArray, b: IntArray) -> BoolArray:
-        """Which of the links (a[l], b[l]) are up, whatever their users do."""
+        """Over which of the links does a[l] hear b[l], whatever these users do."""
         up = np.ones(len(a), dtype=bool)
         for fault in self._at(exchange):
             if isinstance(fault, LinkLost):
                 up &= ~((a == fault.a) & (b == fault.b)) & ~((a == fault.b) & (b == fault.a))
+            elif isinstance(fault, Deaf):
+                up &= ~((a == fault.user) & (b == fault.neighbour))
         return up
 
     def _at(self, exchange: int) -> list[Fault]:

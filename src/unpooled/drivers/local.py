@@ -5,9 +5,19 @@ handed on. The result depends on the seed alone: not on the number of threads, n
 which parties finish, not on how users are grouped into blocks.
 """
 
-from unpooled.drivers.faults import Fault, LinkLost, UserDown
+from unpooled.drivers.faults import AnswerLost, Deaf, Fault, LinkLost, UserDown
 from unpooled.drivers.local_mesh import run_mesh
 from unpooled.drivers.local_star import run_star
 from unpooled.drivers.options import Options, Run
 
-__all__ = ["Fault", "LinkLost", "Options", "Run", "UserDown", "run_mesh", "run_star"]
+__all__ = [
+    "AnswerLost",
+    "Deaf",
+    "Fault",
+    "LinkLost",
+    "Options",
+    "Run",
+    "UserDown",
+    "run_mesh",
+    "run_star",
+]

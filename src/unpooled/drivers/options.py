@@ -46,6 +46,8 @@ class Options:
     policy: Policy | Mapping[PartyId, Policy] = STUDY
     """One for all, or each party's own."""
     faults: tuple[Fault, ...] = ()
+    quorum: int | None = None
+    """How many answers are enough in a star, where the protocol does not say; None means all."""
     threads: int = 1
     through_codec: bool = False
     """Send every message and every party's state through its bytes, as a network would."""

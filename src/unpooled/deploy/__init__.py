@@ -1,0 +1,1 @@
+"""Runs between real sites: keys, plans and the programs that carry messages over a network."""

@@ -1,0 +1,491 @@
+"""One peer of a mesh on a network: no one in charge, neighbours that die, freeze and come back.
+
+**Exchanges** are numbered from 0 over the whole run. In exchange n a peer sends its post to every
+neighbour and waits until each has answered with its own post of exchange n, has ended (its last
+words count from then on), or is given up for this exchange: after ``round_timeout`` seconds without
+a word from it, or after ``patience`` seconds in all. A peer that itself waits for another answers
+when it is asked where it is, so it is not given up with that other one. What was heard goes to the
+journal, then to the algorithm.
+
+**Who is not heard** leaves the sum of this exchange. For ``patience`` seconds every exchange still
+waits for it, ``round_timeout`` at most, so that a network in parts goes on slowly and does not run
+to its end in parts; after that it is not waited for, but may return all the same.
+
+**Coming back.** Peers tell each other where they are (``_status``): the exchange they are in, and
+the last one in which they heard the other. A peer that finds a neighbour to be ahead finishes its
+own exchange, with the neighbour's post if the neighbour heard its own (it is sent once more), and
+then sleeps: it goes through the exchanges that it missed without a step, up to the one that the
+neighbour is in. A process that was killed first reads its journal and is where it was.
+
+**What can be asymmetric.** Where a link is cut for longer than ``round_timeout``, one end may have
+heard the other in the exchange of the cut and not the other way round: no protocol can exclude it.
+Methods without memory of such sums (DGC, Kar & Swenson) do not mind; ADMM keeps an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from unpooled.drivers.link import Received, Up
+from unpooled.drivers.network import CONTROL, Node, Presence
+from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
+from unpooled.errors import (
+    MalformedMessage,
+    PolicyRefusal,
+    ProtocolError,
+    StateError,
+    WireError,
+)
+from unpooled.graphs import Neighbourhood
+from unpooled.protocols.mesh import Block, Heard, MeshProtocol
+from unpooled.types import Body, IntArray, PartyId
+from unpooled.wire.codec import decode, encode
+from unpooled.wire.ledger import Ledger
+from unpooled.wire.message import Message, Note, Post, sealed
+from unpooled.wire.policy import Policy
+from unpooled.wire.shapes import misfit
+
+_STATUS, _BYE, _SEEN = CONTROL + "status", CONTROL + "bye", CONTROL + "seen"
+_NUDGE = 0.2
+"""Seconds after which a silent neighbour is asked where it is."""
+_FARTHEST = 10**9
+_NEVER = -1
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a run waits for whom, in seconds."""
+
+    round_timeout: float = 30.0
+    patience: float = 120.0
+
+
+@dataclass
+class Neighbour:
+    """What is known of a neighbour."""
+
+    name: PartyId
+    number: int
+    at: int = _NEVER
+    """The latest exchange it is known to be in."""
+    told: tuple[int, int] = (_NEVER, _NEVER)
+    """From its status: the exchange it was in, and the last before that in which it heard us."""
+    heard: int = _NEVER
+    """The last exchange in which it was heard."""
+    posts: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
+    """What it said in this exchange and the next."""
+    ended: int | None = None
+    """The last exchange it took part in, once it has said good-bye."""
+    words: tuple[Message, bytes] | None = None
+    """The last it said: what counts once it has ended."""
+    last_word: float = 0.0
+    """When anything came from it."""
+    lost_since: float | None = None
+    seen_our_end: bool = False
+    silent: list[list[int]] = field(default_factory=list)
+    """Exchanges in which it was not heard, as [first, last]."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a screen may show after an exchange."""
+
+    exchange: int
+    present: tuple[PartyId, ...]
+    bytes_out: int
+    note: Note | None
+
+
+class MeshPeer:
+    """Runs one peer: ``block`` is its one user, ``names`` are everybody's in the plan's order."""
+
+    def __init__(
+        self,
+        protocol: MeshProtocol,
+        block: Block,
+        names: tuple[PartyId, ...],
+        node: Node,
+        state: StateDirectory,
+        policy: Policy,
+        timing: Timing,
+        observe: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.name = block.parties.names[0]
+        self.ledger = Ledger((self.name,), protocol.releases, policy)
+        self.neighbours = {names[j]: Neighbour(names[j], int(j)) for j in block.neighbourhood.outer}
+        self.asleep: list[list[int]] = []
+        """Exchanges that this peer missed, as [first, last]."""
+        self.result: Body = {}
+        self.node = node
+        self._near = block.neighbourhood
+        self._columns = block.parties.n_features
+        self._releases = {release.kind: release for release in protocol.releases}
+        self._timing = timing
+        self._observe = observe
+        self._lines = Chain(state.path / LEDGER, sync=False)
+        self._journal = Journal(state.path / JOURNAL, sync=False)
+        self._logged = {line["exchange"] for line in self._lines.lines}
+        self._peer = protocol.peer(block)
+        self._post: Post | None = None
+        self._note: Note | None = None
+        self._exchange = 0
+        self._fresh = True
+        self._own: dict[int, bytes] = {}
+        """Our posts that a neighbour may still ask for, by exchange."""
+        self._copies: IntArray = np.array([len(self.neighbours)])
+
+    def run(self) -> Body:
+        """The peer's result; afterwards neighbours have heard that it ended."""
+        self._advance(lambda: next(self._peer))
+        self._replay()
+        while self._post is not None:
+            self._go_through_exchange()
+            self._catch_up()
+        return self.result
+
+    def part(self) -> None:
+        """Says good-bye until every neighbour that is there has heard it."""
+        last = self._exchange - 1
+        began = monotonic()
+        nudge = 0.0
+        limit = began + self._timing.round_timeout + self._timing.patience
+        while (now := monotonic()) < limit:
+            missing = [other for other in self.neighbours.values() if not self._needs_no_bye(other)]
+            if not missing:
+                break
+            if now >= nudge:
+                nudge = now + _NUDGE
+                for other in missing:
+                    self._say_bye(other, last)
+            self._handle(self.node.poll(nudge))
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._lines.close()
+        self._journal.close()
+
+    @property
+    def participation(self) -> dict[str, Any]:
+        """Who took part when: exchanges as [first, last], both included."""
+        return {
+            "exchanges": self._exchange,
+            "asleep": self.asleep,
+            "not_heard": {o.name: o.silent for o in self.neighbours.values() if o.silent},
+            "ended_before": {
+                o.name: o.ended for o in self.neighbours.values() if o.ended is not None
+            },
+        }
+
+    # One exchange
+
+    def _go_through_exchange(self) -> None:
+        n = self._exchange
+        post = self._let_out(n)
+        for other in self.neighbours.values():
+            if other.ended is None:
+                self.node.send(other.name, self._own[n], n)
+        self._wait(n, post)
+        said = {other.name: self._said_by(other, n, post) for other in self.neighbours.values()}
+        heard = {name: words for name, words in said.items() if words is not None}
+        self._journal.append({"exchange": n}, {name: raw for name, (_, raw) in heard.items()})
+        self._complete(n, post, {name: message.body for name, (message, _) in heard.items()})
+
+    def _let_out(self, n: int) -> Post:
+        """What is to be said now, once the policy agreed and the ledger has its line."""
+        assert self._post is not None
+        post = self.ledger.send(self._post, self._copies, n)
+        if post is None:
+            raise PolicyRefusal(
+                f"The policy of {self.name} withholds {self._post.kind!r} of round "
+                f"{self._post.round}, but neighbours cannot go on without; leave the run or "
+                "change the policy."
+            )
+        plain = self._own[n] = encode(post)
+        if n not in self._logged:
+            self._log(n, post, plain, list(self.neighbours), again=False)
+        return post
+
+    def _log(self, n: int, post: Message, plain: bytes, to: list[PartyId], *, again: bool) -> None:
+        self._lines.append(
+            {
+                "exchange": n,
+                "kind": post.kind,
+                "round": post.round,
+                "to": to,
+                "numbers": sum(value.size for value in post.body.values()),
+                "bytes": len(plain),
+                "digest": sha256(plain).hexdigest(),
+                **({"again": True} if again else {}),
+            }
+        )
+
+    def _wait(self, n: int, post: Post) -> None:
+        began = now = monotonic()
+        silence = self._timing.patience if self._fresh else self._timing.round_timeout
+        last_call, nudge = began + self._timing.patience, now + _NUDGE
+        self._fresh = False
+        while True:
+            open_ = [o for o in self.neighbours.values() if not self._resolved(o, n, post)]
+            hoped_for = [
+                max(began, other.last_word) + silence
+                for other in open_
+                if self._worth_waiting(other, now)
+            ]
+            deadline = min(max(hoped_for, default=now), last_call)
+            if now >= deadline:
+                break
+            self._handle(self.node.poll(min(deadline, nudge)))
+            now = monotonic()
+            if now >= nudge:
+                nudge = now + _NUDGE
+                for other in open_:
+                    self._tell_place(other, answer=False)
+        for other in open_:
+            if other.lost_since is None:
+                other.lost_since = max(began, other.last_word)
+
+    def _worth_waiting(self, other: Neighbour, now: float) -> bool:
+        return other.lost_since is None or now - other.lost_since < self._timing.patience
+
+    def _resolved(self, other: Neighbour, n: int, post: Post) -> bool:
+        """Whether it is known what this neighbour's part in exchange n is."""
+        if n in other.posts:
+            if self._fits(other, other.posts[n][0], post, n):
+                return True
+            del other.posts[n]
+        if other.ended is not None and n > other.ended:
+            return True
+        at, heard_us = other.told
+        return at > n and heard_us < n  # it went on without us
+
+    def _fits(self, other: Neighbour, message: Message, post: Post, n: int) -> bool:
+        """Whether this is what is due in exchange n: it looks like our own post."""
+        if (message.kind, message.round) != (post.kind, post.round):
+            wrong: str | None = f"{message.kind!r} of round {message.round}"
+        elif _forms(message.body) != _forms(post.body):
+            wrong = "fields or shapes other than its own"
+        else:
+            wrong = misfit(self._releases[post.kind], message.body, self._columns, users=1)
+        if wrong is None:
+            return True
+        self.node.refuse(
+            other.name,
+            "does not fit",
+            f"{self.name} refuses what {other.name} sent in exchange {n}, where {post.kind!r} of "
+            f"round {post.round} is due: {wrong}.",
+        )
+        return False
+
+    def _said_by(self, other: Neighbour, n: int, post: Post) -> tuple[Message, bytes] | None:
+        """What counts as said by the neighbour in exchange n."""
+        if n in other.posts:
+            return other.posts[n]
+        if other.ended is None or n <= other.ended or other.words is None:
+            return None
+        message, raw = other.words
+        if message.kind != post.kind:
+            return None  # in another phase; it says nothing here
+        alike = Post(message.kind, post.round, message.body)
+        return (message, raw) if self._fits(other, alike, post, n) else None
+
+    def _complete(self, n: int, post: Post, spoken: Mapping[PartyId, Body]) -> None:
+        """Hands on what was heard."""
+        for other in self.neighbours.values():
+            if other.name in spoken:
+                if other.ended is None or n <= other.ended:
+                    other.heard = n
+            else:
+                _extend(other.silent, n)
+            for old in [e for e in other.posts if e <= n]:
+                del other.posts[old]
+        self.ledger.receive(post, np.array([len(spoken)]), n)
+        still_asked_for = {n} | {o.heard for o in self.neighbours.values()}
+        self._own = {e: own for e, own in self._own.items() if e in still_asked_for}
+        numbers = {self.neighbours[name].number: body for name, body in spoken.items()}
+        heard = heard_by_one(self._near, post.body, numbers, awake=True)
+        self._exchange = n + 1
+        self._advance(lambda: self._peer.send(heard))
+        self._show(n, tuple(spoken))
+
+    def _catch_up(self) -> None:
+        """Sleeps through what neighbours have done without us."""
+        target = max((o.at for o in self.neighbours.values() if o.ended is None), default=_NEVER)
+        if target > self._exchange and self._post is not None:
+            self._journal.append({"asleep": target}, {})
+            self._sleep_until(target)
+
+    def _sleep_until(self, target: int) -> None:
+        while self._exchange < target and self._post is not None:
+            n, post = self._exchange, self._post
+            _extend(self.asleep, n)
+            for other in self.neighbours.values():
+                _extend(other.silent, n)
+            heard = heard_by_one(self._near, post.body, {}, awake=False)
+            self._exchange = n + 1
+            self._advance(lambda heard=heard: self._peer.send(heard))  # type: ignore[misc]
+
+    def _advance(self, resume: Callable[[], Post | Note]) -> None:
+        self._post = None
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                said = resume()
+                while isinstance(said, Note):
+                    self._note = said
+                    said = next(self._peer)
+        except StopIteration as end:
+            self.result = end.value
+            return
+        if said.kind.startswith(CONTROL):
+            raise ProtocolError(f"No protocol's messages may be called {said.kind!r}.")
+        self._post = said
+
+    def _show(self, n: int, present: tuple[PartyId, ...]) -> None:
+        if self._observe is not None:
+            self._observe(Progress(n, present, self.node.bytes_out, self._note))
+        self._note = None
+
+    # What arrives
+
+    def _handle(self, event: Received | Up | Presence | None) -> None:
+        if isinstance(event, Up):
+            self._tell_place(self.neighbours[event.sender], answer=False)
+        elif isinstance(event, Received):
+            other = self.neighbours[event.sender]
+            other.lost_since, other.last_word = None, monotonic()
+            take = {_STATUS: self._take_status, _BYE: self._take_bye, _SEEN: self._take_seen}
+            try:
+                take.get(event.message.kind, self._take_post)(other, event)
+            except WireError as error:
+                self._refuse(other, "malformed", f"a message of no use ({error})")
+
+    def _take_post(self, other: Neighbour, event: Received) -> None:
+        e, n = event.exchange, self._exchange
+        if not isinstance(event.message, Post) or event.message.kind not in self._releases:
+            self._refuse(other, "undeclared", f"{event.message.kind!r}, which nobody may send")
+            return
+        if not 0 <= e < _FARTHEST:
+            self._refuse(other, "out of round", f"a post of exchange {e}")
+            return
+        other.at = max(other.at, e)
+        if e >= n:
+            other.posts.setdefault(e, (event.message, event.plain))
+        if e > n + 1:
+            self._tell_place(other, answer=False)
+        while len(other.posts) > 3:  # this exchange, the next, and the latest
+            del other.posts[sorted(other.posts)[-2]]
+
+    def _take_seen(self, other: Neighbour, event: Received) -> None:
+        other.seen_our_end = True
+
+    def _take_status(self, other: Neighbour, event: Received) -> None:
+        at, heard_us, has_ours, answer = _numbers(event.message, 4)
+        if not (0 <= at < _FARTHEST and _NEVER <= heard_us <= at):
+            self._refuse(other, "out of round", f"word of exchange {at}")
+            return
+        other.at = max(other.at, at)
+        other.told = max(other.told, (at, heard_us))
+        if self._post is None:
+            self._say_bye(other, self._exchange - 1)
+            return
+        n = self._exchange
+        if at == n and not has_ours:
+            self._send_again(other, n)
+        elif at < n and other.heard >= at:
+            self._send_again(other, at)
+        if not answer:
+            self._tell_place(other, answer=True)
+
+    def _take_bye(self, other: Neighbour, event: Received) -> None:
+        (last,) = _numbers(event.message, 1)
+        if other.ended is None:
+            words = event.message.body.get("words", np.empty(0))
+            other.words = (decode(words.tobytes()), words.tobytes()) if words.size else None
+            other.ended = last
+            self._journal.append({"ended": other.name, "last": last}, {"words": words.tobytes()})
+        self.node.send(other.name, Post(_SEEN, 0, {}), self._exchange)
+
+    def _send_again(self, other: Neighbour, n: int) -> None:
+        plain = self._own.get(n)
+        if plain is not None and self.node.up(other.name):
+            self._log(n, decode(plain), plain, [other.name], again=True)
+            self.node.send(other.name, plain, n)
+
+    def _tell_place(self, other: Neighbour, *, answer: bool) -> None:
+        n = self._exchange
+        heard = other.heard if other.heard < n else n - 1
+        place = np.array([n, heard, int(n in other.posts), int(answer)])
+        self.node.send(other.name, Post(_STATUS, 0, {"place": place}), n)
+
+    def _say_bye(self, other: Neighbour, last: int) -> None:
+        words = np.frombuffer(self._own[max(self._own)] if self._own else b"", np.uint8)
+        body = {"place": np.array([last]), "words": words}
+        self.node.send(other.name, Post(_BYE, 0, body), self._exchange)
+
+    def _needs_no_bye(self, other: Neighbour) -> bool:
+        if other.seen_our_end or other.ended is not None:
+            return True
+        return other.lost_since is not None and not self._worth_waiting(other, monotonic())
+
+    def _refuse(self, other: Neighbour, reason: str, what: str) -> None:
+        self.node.refuse(other.name, reason, f"{self.name} refuses {what}, from {other.name}.")
+
+    # After a restart
+
+    def _replay(self) -> None:
+        """Goes to where an earlier process was."""
+        for header, parts in self._journal.records:
+            if "asleep" in header:
+                self._sleep_until(int(header["asleep"]))
+            elif "ended" in header:
+                other = self.neighbours[header["ended"]]
+                other.ended, raw = int(header["last"]), parts["words"]
+                other.words = (decode(raw), raw) if raw else None
+            else:
+                self._replay_exchange(int(header["exchange"]), parts)
+
+    def _replay_exchange(self, n: int, parts: Mapping[PartyId, bytes]) -> None:
+        if n != self._exchange or self._post is None:
+            raise StateError(
+                f"The journal of {self.name} has exchange {n} where {self._exchange} is due; the "
+                "data, the plan or the program changed since: move the state directory away."
+            )
+        post = self._let_out(n)
+        self._complete(n, post, {name: decode(raw).body for name, raw in parts.items()})
+
+
+def heard_by_one(
+    near: Neighbourhood, own: Body, spoken: Mapping[int, Body], *, awake: bool
+) -> Heard:
+    """What a single user has heard, from those of its neighbours that spoke."""
+    alive = np.array([int(j) in spoken for j in near.ends[1]], dtype=bool)
+    silence = {name: np.zeros_like(value) for name, value in own.items()}
+    outer = {
+        name: np.concatenate([spoken.get(int(j), silence)[name] for j in near.outer])
+        for name in own
+        if len(near.outer)
+    }
+    return Heard(near.keep(alive), own, sealed(outer), np.array([awake]))
+
+
+def _forms(body: Body) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:
+    return sorted((name, value.shape, value.dtype) for name, value in body.items())
+
+
+def _extend(spans: list[list[int]], n: int) -> None:
+    if spans and spans[-1][1] == n - 1:
+        spans[-1][1] = n
+    else:
+        spans.append([n, n])
+
+
+def _numbers(message: Message, count: int) -> list[int]:
+    place = message.body.get("place")
+    if place is None or place.shape != (count,) or place.dtype != np.int64:
+        raise MalformedMessage(f"{message.kind!r} does not say what it should.")
+    return [int(value) for value in place]

@@ -1,0 +1,422 @@
+"""A coordinator and its parties on a network: processes that die, freeze and come back.
+
+**A question** goes to every party. The coordinator waits until all have answered, for
+``round_timeout`` seconds at most; then it goes on if the quorum holds, and otherwise waits on, for
+``patience`` seconds in all, for parties to return. Who missed a question is asked the next one too,
+but not waited for until it is heard again. Questions are repeated while an answer is missing; a
+party repeats its answer, the same bytes (:mod:`unpooled.drivers.clerk`).
+
+**After a kill.** The coordinator writes the answers to a question into its journal before it goes
+on; started again it reads them and asks the question that comes next. A party writes what it must
+remember, then its ledger's line, and only then sends. Whose run it is, it remembers too: a
+coordinator that begins the same plan anew is another run, which a party that has answered in the
+first one refuses, since answers to both could be subtracted from each other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from unpooled.drivers.clerk import Clerk
+from unpooled.drivers.coordinator import Conductor, Exchange, digest
+from unpooled.drivers.link import Received, Up
+from unpooled.drivers.net_mesh import Timing
+from unpooled.drivers.network import CONTROL, Node
+from unpooled.drivers.site import Site
+from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
+from unpooled.errors import (
+    LedgerRefusal,
+    PolicyRefusal,
+    ProtocolError,
+    QuorumLost,
+    StateError,
+    UnpooledError,
+    WireError,
+)
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import Body, PartyId
+from unpooled.wire.codec import decode, encode
+from unpooled.wire.message import Ask, Message, Note, Post, Reply
+from unpooled.wire.shapes import lengths, misfit
+
+COORDINATOR = "coordinator"
+_RUN, _READY, _HERE = CONTROL + "run", CONTROL + "ready", CONTROL + "here"
+_REFUSAL, _FAILED, _RESULT, _BYE = (
+    CONTROL + "refusal",
+    CONTROL + "failed",
+    CONTROL + "result",
+    CONTROL + "bye",
+)
+_AGAIN = 1.0
+"""Seconds after which a question without an answer is repeated."""
+SHARED = ("centers", "mean", "scale")
+"""What parties get of the result: what they need to label their rows."""
+
+
+@dataclass(frozen=True)
+class StarProgress:
+    """What a screen may show: a question has been answered, or somebody has come or gone."""
+
+    asked: str
+    round: int
+    answered: tuple[PartyId, ...]
+    missing: tuple[PartyId, ...]
+    bytes_out: int
+    bytes_in: int
+    note: Note | None = None
+
+
+class StarCoordinator:
+    """Asks the parties ``names`` (in the plan's order) until the protocol has its result."""
+
+    def __init__(
+        self,
+        protocol: StarProtocol,
+        names: tuple[PartyId, ...],
+        node: Node,
+        state: StateDirectory,
+        seed: int,
+        timing: Timing,
+        *,
+        quorum: int | None = None,
+        n_columns: int,
+        observe: Callable[[StarProgress], None] | None = None,
+    ) -> None:
+        self.names = names
+        self.node = node
+        self.refusals: dict[PartyId, str] = {}
+        """Why parties did not answer, in their words."""
+        self.conductor = Conductor(protocol, len(names), seed, self._take_note, quorum)
+        self._asks = {release.kind: release for release in protocol.asks}
+        self._releases = {release.kind: release for release in protocol.releases}
+        self._columns = n_columns
+        self._timing = timing
+        self._observe = observe
+        self._journal = Journal(state.path / JOURNAL, sync=True)
+        self._lines = Chain(state.path / LEDGER, sync=True)
+        self._run = state.read("run") or secrets.token_bytes(16)
+        state.write("run", self._run)
+        self._ready: set[PartyId] = set()
+        self._absent: set[PartyId] = set()
+        self._replies: dict[PartyId, bytes] = {}
+        self._open: tuple[Ask, bytes] | None = None
+        self._note: Note | None = None
+        self._said_bye: set[PartyId] = set()
+
+    def run(self) -> Body:
+        """The result, once there is one; parties learn of it by :meth:`part`."""
+        try:
+            ask = self.conductor.begin(
+                Exchange(header["question"], {n: decode(raw).body for n, raw in parts.items()})
+                for header, parts in self._journal.records
+            )
+            while ask is not None:
+                replies = self._answers(ask)
+                self._journal.append(
+                    {"question": digest(ask), "kind": ask.kind, "round": ask.round}, replies
+                )
+                ask = self.conductor.answered(
+                    {name: decode(raw).body for name, raw in replies.items()}
+                )
+        except UnpooledError as error:
+            self._tell_all(Post(_FAILED, 0, {"why": words(str(error))}))
+            raise
+        return self.conductor.result
+
+    def part(self) -> None:
+        """Sends the result until every party that is there has it."""
+        shared = {k: v for k, v in self.conductor.result.items() if k in SHARED}
+        message = Post(_RESULT, 0, shared)
+        self._open = None
+        end, again = monotonic() + self._timing.round_timeout, 0.0
+        while (now := monotonic()) < end and set(self.names) - self._said_bye:
+            if now >= again:
+                again = now + _AGAIN
+                self._tell_all(message)
+            self._handle(min(end, again))
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._journal.close()
+        self._lines.close()
+
+    # One question
+
+    def _answers(self, ask: Ask) -> dict[PartyId, bytes]:
+        """Enough answers to the question, in party order."""
+        plain = encode(ask)
+        self._open, self._replies, self.refusals = (ask, plain), {}, {}
+        self._lines.append(
+            {
+                "exchange": self.conductor.exchange,
+                "kind": ask.kind,
+                "round": ask.round,
+                "to": list(self.names),
+                "bytes": len(plain),
+                "digest": sha256(plain).hexdigest(),
+            }
+        )
+        for name in self._ready:
+            self.node.send(name, plain, self.conductor.exchange)
+        needed = len(self.names) if ask.quorum is None else ask.quorum
+        began = now = monotonic()
+        again = now + _AGAIN
+        gathering = self.conductor.exchange == len(self._journal.records)
+        timeout = self._timing.patience if gathering else self._timing.round_timeout
+        while True:
+            missing = [name for name in self.names if name not in self._done]
+            enough = len(self._replies) >= needed
+            waited = now - began
+            if not missing or (enough and (waited >= timeout or not set(missing) - self._absent)):
+                break
+            if waited >= self._timing.patience or len(self.names) - len(self.refusals) < needed:
+                break  # too long, or too many have refused
+            self._handle(min(again, began + timeout) if now < began + timeout else again)
+            now = monotonic()
+            if now >= again:
+                again = now + _AGAIN
+                self._repeat(missing)
+        self._absent = {name for name in missing if name not in self.refusals}
+        if len(self._replies) < needed:
+            self._give_up(ask, needed)
+        self._show(ask)
+        return {name: self._replies[name] for name in self.names if name in self._replies}
+
+    @property
+    def _done(self) -> set[PartyId]:
+        return set(self._replies) | set(self.refusals)
+
+    def _repeat(self, missing: list[PartyId]) -> None:
+        assert self._open is not None
+        for name in missing:
+            if name in self._ready:
+                self.node.send(name, self._open[1], self.conductor.exchange)
+        for name in set(self.names) - set(missing):
+            self.node.send(name, Post(_HERE, 0, {}), self.conductor.exchange)
+
+    def _give_up(self, ask: Ask, needed: int) -> None:
+        for name, why in self.refusals.items():
+            raise PolicyRefusal(f"{name} refuses: {why}")
+        raise QuorumLost(
+            f"{len(self._replies)} of {len(self.names)} parties answered {ask.kind!r} in round "
+            f"{ask.round}, but {needed} are needed; {', '.join(sorted(self._absent))} did not: "
+            "start them, then this again with --resume."
+        )
+
+    # What arrives
+
+    def _handle(self, until: float) -> None:
+        event = self.node.poll(until)
+        if isinstance(event, Up):
+            self._ready.discard(event.sender)
+            hello = Post(_RUN, 0, {"run": np.frombuffer(self._run, np.uint8)})
+            self.node.send(event.sender, hello, self.conductor.exchange)
+        elif isinstance(event, Received):
+            self._take(event)
+
+    def _take(self, event: Received) -> None:
+        name, message = event.sender, event.message
+        self._absent.discard(name)
+        if message.kind == _READY:
+            self._ready.add(name)
+            if self._open is not None and name not in self._done:
+                self.node.send(name, self._open[1], self.conductor.exchange)
+        elif message.kind == _REFUSAL:
+            self.refusals[name] = spoken(message)
+        elif message.kind == _BYE:
+            self._said_bye.add(name)
+        elif message.kind != _HERE:
+            self._take_reply(name, event)
+
+    def _take_reply(self, name: PartyId, event: Received) -> None:
+        message = event.message
+        ask = self._open[0] if self._open is not None else None
+        late = event.exchange < self.conductor.exchange or ask is None or name in self._replies
+        if late and isinstance(message, Reply):
+            return  # it was repeated, or came too late; it counts for nothing
+        wrong = None
+        if ask is None or not isinstance(message, Reply):
+            wrong = f"{message.kind!r}, which is no answer"
+        elif (message.kind, message.round) != (ask.kind, ask.round):
+            wrong = f"{message.kind!r} of round {message.round}"
+        else:
+            known = lengths(self._asks[ask.kind], ask.body)
+            wrong = misfit(self._releases[ask.kind], message.body, self._columns, lengths=known)
+        if wrong is None:
+            self._replies[name] = event.plain
+            return
+        due = f"{ask.kind!r} of round {ask.round} is due" if ask else "nothing is due"
+        self.node.refuse(
+            name, "does not fit", f"The coordinator refuses what {name} sent where {due}: {wrong}."
+        )
+
+    def _tell_all(self, message: Message) -> None:
+        for name in self._ready - self._said_bye:
+            self.node.send(name, message, self.conductor.exchange)
+
+    def _take_note(self, note: Note) -> None:
+        self._note = note
+
+    def _show(self, ask: Ask) -> None:
+        if self._observe is not None:
+            missing = tuple(name for name in self.names if name not in self._replies)
+            there = tuple(name for name in self.names if name in self._replies)
+            out, in_ = self.node.bytes_out, self.node.bytes_in
+            self._observe(StarProgress(ask.kind, ask.round, there, missing, out, in_, self._note))
+        self._note = None
+
+
+class StarParty:
+    """Answers the coordinator's questions until there is a result."""
+
+    def __init__(
+        self,
+        protocol: StarProtocol,
+        site: Site,
+        node: Node,
+        state: StateDirectory,
+        timing: Timing,
+        observe: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        self.name = site.data.name
+        self.node = node
+        self.site = site
+        self.clerk = Clerk(site)
+        self._asks = {release.kind: release for release in protocol.asks}
+        self._columns = site.data.rows.shape[1]
+        self._state = state
+        self._timing = timing
+        self._observe = observe
+        self._lines = Chain(state.path / LEDGER, sync=True)
+        self._logged = {line["digest"] for line in self._lines.lines if "digest" in line}
+        memory = state.read("memory")
+        if memory is not None:
+            self.clerk.remember(memory)
+        self._run = state.read("run")
+        self._remarks_before = 0
+
+    def run(self) -> Body:
+        """The result, as far as parties get it."""
+        silence = monotonic()
+        while True:
+            event = self.node.poll(monotonic() + _AGAIN)
+            if isinstance(event, Received):
+                silence = monotonic()
+                kind = event.message.kind
+                if kind == _RESULT:
+                    self._say(_BYE)
+                    return event.message.body
+                if kind == _FAILED:
+                    raise QuorumLost(f"The coordinator has given up: {spoken(event.message)}")
+                try:
+                    self._take(event)
+                except WireError as error:
+                    self._refuse(event, f"a message of no use ({error})")
+            elif event is None and monotonic() - silence > self._timing.patience:
+                raise QuorumLost(
+                    f"{self.name} has not heard of the coordinator for {self._timing.patience:g} "
+                    "seconds; what it knows is kept: see that the coordinator runs at the plan's "
+                    "endpoint, then start this again."
+                )
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._lines.close()
+
+    def part(self) -> None:
+        """Tells the coordinator once more that this party has the result."""
+        self._say(_BYE)
+        self.node.poll(monotonic() + 0.2)
+
+    def _take(self, event: Received) -> None:
+        message = event.message
+        if message.kind == _RUN:
+            self._join(message.body["run"].tobytes() if "run" in message.body else b"")
+        elif message.kind == _HERE:
+            self._say(_HERE)
+        elif isinstance(message, Ask) and message.kind in self._asks:
+            wrong = misfit(self._asks[message.kind], message.body, self._columns)
+            if wrong is not None:
+                self._refuse(event, f"{message.kind!r} of round {message.round}: {wrong}")
+            elif self._run is not None:
+                self._answer(message, event)
+        else:
+            self._refuse(event, f"{message.kind!r}, which the protocol does not declare")
+
+    def _join(self, run: bytes) -> None:
+        if self._run is not None and run != self._run and self.clerk.answered:
+            error = StateError(
+                f"{self.name} has answered in another run of this plan, and answers to both could "
+                "be subtracted from each other; go on with that one (--resume at the coordinator), "
+                f"or, if its owner agrees, move {self._state.path} away."
+            )
+            self._say(_REFUSAL, str(error))
+            raise error
+        self._run = run
+        self._state.write("run", run)
+        self._say(_READY)
+
+    def _answer(self, ask: Ask, event: Received) -> None:
+        before = self.clerk.answered
+        try:
+            plain = self.clerk.answer(event.plain, event.exchange)
+            if plain is None:
+                raise PolicyRefusal(f"The policy of {self.name} withholds {ask.kind!r}.")
+        except (LedgerRefusal, ProtocolError) as refusal:
+            self._lines.append({"refused": ask.kind, "round": ask.round, "why": str(refusal)})
+            self.node.refuse(event.sender, "refused", str(refusal))
+            self._say(_REFUSAL, str(refusal))
+            return
+        fresh = self.clerk.answered > before
+        if fresh:
+            self._state.write("memory", self.clerk.memory)
+        self._log(ask, plain, event.exchange)
+        self.node.send(event.sender, plain, event.exchange)
+        if self._observe is not None and fresh:
+            self._observe({"answered": ask.kind, "round": ask.round, "bytes": len(plain)})
+
+    def _log(self, ask: Ask, plain: bytes, exchange: int) -> None:
+        reply, digest_ = decode(plain), sha256(plain).hexdigest()
+        remarks = [str(remark) for remark in self.site.ledger.remarks[self._remarks_before :]]
+        self._remarks_before = len(self.site.ledger.remarks)
+        self._lines.append(
+            {
+                "exchange": exchange,
+                "kind": ask.kind,
+                "round": ask.round,
+                "to": [COORDINATOR],
+                "numbers": sum(value.size for value in reply.body.values()),
+                "bytes": len(plain),
+                "digest": digest_,
+                **({"held_back": remarks} if remarks else {}),
+                **({"again": True} if digest_ in self._logged else {}),
+            }
+        )
+        self._logged.add(digest_)
+
+    def _say(self, kind: str, text: str = "") -> None:
+        body = {"why": words(text)} if text else {}
+        self.node.send(COORDINATOR, Post(kind, 0, body), self.clerk.answered)
+
+    def _refuse(self, event: Received, what: str) -> None:
+        self.node.refuse(
+            event.sender, "does not fit", f"{self.name} refuses {what}, from {event.sender}."
+        )
+
+
+def words(text: str) -> np.ndarray:
+    """Text as numbers, for a message."""
+    return np.frombuffer(text[:2000].encode(), np.uint8)
+
+
+def spoken(message: Message) -> str:
+    """The text in a message, without what a terminal would obey."""
+    text = message.body.get("why", np.empty(0, np.uint8)).tobytes()[:4000].decode(errors="replace")
+    return "".join(letter if letter.isprintable() else " " for letter in text)

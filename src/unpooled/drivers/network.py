@@ -1,0 +1,179 @@
+"""A party's place on the network: its links to others, whatever carries their bytes.
+
+:class:`Node` keeps one :class:`~unpooled.drivers.link.Link` to each of the others, counts and logs
+what it refuses, and turns what arrives into events. What carries bytes is a :class:`Transport`:
+Zenoh in earnest (:mod:`unpooled.drivers.zenoh`), memory in tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol, TypeAlias
+
+from unpooled.drivers.identity import Identity
+from unpooled.drivers.link import HELLO, Link, Received, Up
+from unpooled.drivers.state import StateDirectory
+from unpooled.errors import LinkRefusal
+from unpooled.types import PartyId
+from unpooled.wire.codec import LIMITS, Limits
+from unpooled.wire.message import Message
+
+_LOG = logging.getLogger("unpooled.network")
+_TICK = 0.1
+CONTROL = "_"
+"""What the kinds of messages between drivers begin with; no protocol's do."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Bytes, and the key they came under."""
+
+    key: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Presence:
+    """A party's process has come or gone, as the transport sees it."""
+
+    name: PartyId
+    here: bool
+
+
+Event: TypeAlias = Received | Up | Presence
+
+
+class Transport(Protocol):
+    """What carries bytes: keys are ``unpooled/<run>/<sender>/<receiver>``."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Sends, waiting while the way is full; what cannot be sent is dropped."""
+
+    def listen(self, key: str) -> None:
+        """Wants what is sent under this key."""
+
+    def unlisten(self, key: str) -> None:
+        """Wants it no more."""
+
+    def next(self, timeout: float) -> Arrived | Presence | None:
+        """What arrived first; None after ``timeout`` seconds of silence."""
+
+    def close(self) -> None:
+        """Leaves."""
+
+
+class Node:
+    """This party among ``others`` (their names with the plan's fingerprints)."""
+
+    def __init__(
+        self,
+        me: Identity,
+        others: Mapping[PartyId, str],
+        plan: bytes,
+        state: StateDirectory,
+        transport: Transport,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self.me = me
+        self.refused: Counter[tuple[PartyId, str]] = Counter()
+        self.bytes_out = self.bytes_in = 0
+        self._state = state
+        self._transport = transport
+        self._known = state.read_json("known") or {}
+        self._links = {
+            name: Link(me, name, plan, print_, state.incarnation, limits=limits)
+            for name, print_ in others.items()
+        }
+        for name, (incarnation, hello) in self._known.items():
+            if name in self._links:
+                self._links[name].known = (int(incarnation), str(hello))
+        self._listening: dict[str, PartyId] = {}
+        self._events: deque[Event] = deque()
+        self._next_tick = 0.0
+        for name in others:
+            self._listen(HELLO, name)
+
+    def up(self, name: PartyId) -> bool:
+        """Whether the link to this party has been made."""
+        return self._links[name].up
+
+    def send(self, name: PartyId, message: Message | bytes, exchange: int) -> bool:
+        """Sends to one party; False if there is no link to it now."""
+        box = self._links[name].seal(message, exchange)
+        if box is None:
+            return False
+        self._put(name, *box)
+        return True
+
+    def poll(self, until: float) -> Event | None:
+        """The next event; None if there was none by the time ``until`` (of `monotonic`)."""
+        while True:
+            now = monotonic()
+            if now >= self._next_tick:
+                self._next_tick = now + _TICK
+                for name, own in self._links.items():
+                    own.tick(now)
+                    self._flush(name)
+            if self._events:
+                return self._events.popleft()
+            arrived = self._transport.next(max(0.0, min(until, self._next_tick) - now))
+            if isinstance(arrived, Presence):
+                return arrived
+            if arrived is not None:
+                self._take(arrived)
+            elif monotonic() >= until:
+                return None
+
+    def refuse(self, name: PartyId, reason: str, sentence: str) -> None:
+        """Counts something that is not taken, and says so in the log: often at first."""
+        self.refused[name, reason] += 1
+        times = self.refused[name, reason]
+        if times <= 3 or times & (times - 1) == 0:  # then the 4th, 8th, 16th ...
+            _LOG.warning("%s (%s, %d times so far)", sentence, reason, times)
+
+    def close(self) -> None:
+        """Leaves the network."""
+        self._transport.close()
+
+    def _take(self, arrived: Arrived) -> None:
+        name = self._listening.get(arrived.key)
+        if name is None:
+            return  # of a run that is over
+        self.bytes_in += len(arrived.data)
+        own = self._links[name]
+        try:
+            event = own.receive(arrived.data, monotonic())
+        except LinkRefusal as refusal:
+            self.refuse(name, refusal.reason, str(refusal))
+            event = None
+        for run in own.runs:
+            self._listen(run, name)  # before the answer tells them that they may send there
+        self._flush(name)
+        if isinstance(event, Up):
+            self._known[name] = own.known
+            self._state.write_json("known", self._known)
+            for key in [key for key, whose in self._listening.items() if whose == name]:
+                if key.split("/")[1] not in {HELLO, *own.runs}:
+                    del self._listening[key]
+                    self._transport.unlisten(key)
+        if event is not None:
+            self._events.append(event)
+
+    def _listen(self, run: str, name: PartyId) -> None:
+        key = f"unpooled/{run}/{name}/{self.me.name}"
+        if key not in self._listening:
+            self._listening[key] = name
+            self._transport.listen(key)
+
+    def _flush(self, name: PartyId) -> None:
+        outbox = self._links[name].outbox
+        while outbox:
+            self._put(name, *outbox.pop(0))
+
+    def _put(self, name: PartyId, run: str, data: bytes) -> None:
+        self.bytes_out += len(data)
+        self._transport.put(f"unpooled/{run}/{self.me.name}/{name}", data)

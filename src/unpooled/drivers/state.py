@@ -1,0 +1,216 @@
+"""What a party keeps on disk between its processes: a locked directory, all of it mode 0600.
+
+- ``ledger.jsonl``: one line for everything that left, written before it was sent. Every line has
+  the hash of the line before, so that none can be changed or taken out without a trace.
+- ``journal``: what arrived, for a process that goes on where an earlier one was stopped.
+- files that are replaced as a whole, such as what a star party remembers.
+- ``incarnation``: how often a process was started here. Others refuse an older one than they know.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+from zlib import crc32
+
+from unpooled.errors import StateError
+
+LEDGER, JOURNAL = "ledger.jsonl", "journal"
+_FIRST = "0" * 64
+
+
+class StateDirectory:
+    """A party's own directory for one run of one plan."""
+
+    def __init__(self, path: Path, plan: str, name: str) -> None:
+        self.path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _private(path / "lock", "ab")
+        except OSError as error:
+            raise StateError(
+                f"The state directory {path} of {name} cannot be used ({error.strerror}); choose "
+                "another with --state."
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateError(
+                f"Another process of {name} is using {path}; stop it, or choose another directory "
+                "with --state."
+            ) from None
+        mine = {"plan": plan, "name": name}
+        owner = self.read_json("owner") or mine
+        if owner != mine:
+            raise StateError(
+                f"{path} holds the state of {owner.get('name')} in another plan "
+                f"({str(owner.get('plan'))[:16]}, not {plan[:16]}); give {name} a directory of its "
+                "own with --state, or move this one away."
+            )
+        self.write_json("owner", mine)
+        self.incarnation = int((self.read_json("incarnation") or {"started": 0})["started"]) + 1
+        self.write_json("incarnation", {"started": self.incarnation})
+
+    def close(self) -> None:
+        """Gives the directory free."""
+        self._lock.close()
+
+    def write(self, file: str, data: bytes) -> None:
+        """Replaces a file as a whole: whoever looks sees the old one or the new one."""
+        fresh = self.path / (file + ".new")
+        with _private(fresh, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.replace(self.path / file)
+
+    def read(self, file: str) -> bytes | None:
+        """The file's bytes; None if there is none."""
+        try:
+            return (self.path / file).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_json(self, file: str, value: Mapping[str, Any]) -> None:
+        """The same for a few words."""
+        self.write(file, json.dumps(value).encode())
+
+    def read_json(self, file: str) -> dict[str, Any] | None:
+        """What :meth:`write_json` wrote."""
+        data = self.read(file)
+        if data is None:
+            return None
+        try:
+            value = json.loads(data)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise StateError(f"{self.path / file} is damaged; move {self.path} away to start anew.")
+        return value
+
+
+class Chain:
+    """An append-only file of lines, each with the hash of the one before."""
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self._sync = sync
+        self.lines = list(chained(path, mend=True))
+        self._last = self.lines[-1]["hash"] if self.lines else _FIRST
+        self._stream = _private(path, "ab")
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Adds a line; it is on its way to the disk when this returns."""
+        text = json.dumps({**line, "previous": self._last})
+        self._last = sha256(text.encode()).hexdigest()
+        self._stream.write(f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
+        self._stream.flush()
+        if self._sync:
+            os.fsync(self._stream.fileno())
+
+    def close(self) -> None:
+        """Ends writing."""
+        self._stream.close()
+
+
+def chained(path: Path, *, mend: bool = False) -> Iterator[dict[str, Any]]:
+    """The lines of a chain, checked.
+
+    A last line that is not whole was never followed by a send; with ``mend`` it is cut off.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data) and mend:
+        os.truncate(path, whole)
+    last = _FIRST
+    for number, raw in enumerate(data[:whole].splitlines(), start=1):
+        text, _, tail = raw.decode(errors="replace").rpartition(', "hash": "')
+        text += "}"
+        own = sha256(text.encode()).hexdigest()
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = {}
+        if tail != own + '"}' or not isinstance(line, dict) or line.pop("previous", None) != last:
+            raise StateError(
+                f"Line {number} of {path} is not what was written: the chain of hashes breaks "
+                "there; find out who changed it, and move the directory away to start anew."
+            )
+        last = own
+        yield {**line, "hash": own}
+
+
+_RECORD = struct.Struct("<IIQ")
+"""CRC of the rest, length of the header, length of all parts."""
+
+
+class Journal:
+    """An append-only file of records: a header in JSON and byte strings."""
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self._sync = sync
+        self.records = list(recorded(path, mend=True))
+        """What earlier processes wrote."""
+        self._stream = _private(path, "ab")
+
+    def append(self, header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+        """Adds a record."""
+        sizes = {name: len(part) for name, part in parts.items()}
+        head = json.dumps({**header, "parts": sizes}).encode()
+        check = crc32(head)
+        for part in parts.values():
+            check = crc32(part, check)
+        fixed = _RECORD.pack(check, len(head), sum(sizes.values()))
+        self._stream.writelines([fixed, head, *parts.values()])
+        self._stream.flush()
+        if self._sync:
+            os.fsync(self._stream.fileno())
+
+    def close(self) -> None:
+        """Ends writing."""
+        self._stream.close()
+
+
+def recorded(
+    path: Path, *, mend: bool = False
+) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
+    """The records of a journal; what follows the last whole one is cut off with ``mend``."""
+    if not path.exists():
+        return
+    at, size = 0, path.stat().st_size
+    with path.open("rb") as stream:
+        while at + _RECORD.size <= size:
+            check, head_size, parts_size = _RECORD.unpack(stream.read(_RECORD.size))
+            if at + _RECORD.size + head_size + parts_size > size:
+                break
+            head, rest = stream.read(head_size), stream.read(parts_size)
+            if crc32(rest, crc32(head)) != check:
+                break
+            header = json.loads(head)
+            parts, begin = {}, 0
+            for name, length in header.pop("parts").items():
+                parts[name] = rest[begin : begin + length]
+                begin += length
+            at += _RECORD.size + head_size + parts_size
+            yield header, parts
+    if at < size and mend:
+        os.truncate(path, at)
+
+
+def _private(path: Path, mode: str) -> IO[bytes]:
+    """The file, open, and readable by its owner alone from its first moment."""
+
+    def create(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o600)
+
+    stream: IO[bytes] = open(path, mode, opener=create)  # noqa: SIM115 (the caller closes it)
+    os.fchmod(stream.fileno(), 0o600)
+    return stream
