@@ -36,6 +36,7 @@ from tests.sentences import refuses
 from unpooled.cli import main
 from unpooled.cli.keys import create
 from unpooled.deploy import keys
+from unpooled.drivers.identity import fingerprint
 from unpooled.errors import InputError
 
 Said = pytest.CaptureFixture[str]
@@ -183,7 +184,7 @@ def test_tls_shakes_hands_both_ways(home: Path, host: str) -> None:
         der = end.getpeercert(binary_form=True)
         assert der is not None
         certificate = keys.load_certificate(home / f"{name}.pem")
-        assert keys.fingerprint(der) == f"sha256:{certificate.fingerprint(SHA256()).hex()}"
+        assert fingerprint(der) == f"sha256:{certificate.fingerprint(SHA256()).hex()}"
 
 
 def test_tls_refuses_strangers_and_wrong_hosts(home: Path, tmp_path: Path) -> None:
@@ -522,7 +523,7 @@ def test_each_step_says_where_its_files_go(tmp_path: Path, capsys: Said) -> None
         assert fact in asked
         assert fact in signed[: signed.index("Signed, until")]
     certificate = keys.load_certificate(tmp_path / "North.pem")
-    print_ = keys.fingerprint(certificate.public_bytes(Encoding.DER))
+    print_ = fingerprint(certificate.public_bytes(Encoding.DER))
     assert signed.endswith(f'\nfingerprint = "{print_}"\n')
     assert f"until {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC" in signed
     assert main(["keys", "show", str(tmp_path / "North.pem")]) == 0

@@ -202,6 +202,6 @@ def _public(document: x509.Certificate | x509.CertificateSigningRequest) -> byte
 def _fingerprint(certificate: x509.Certificate) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    from unpooled.deploy import keys
+    from unpooled.drivers.identity import fingerprint
 
-    return keys.fingerprint(certificate.public_bytes(Encoding.DER))
+    return fingerprint(certificate.public_bytes(Encoding.DER))

@@ -10,9 +10,7 @@ hosts is for a party that only dials: TLS compares the hosts of the side that li
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,6 +27,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from unpooled.checks import whole
+from unpooled.deploy.names import DNS, check_hosts, check_name
+from unpooled.drivers.identity import fingerprint
 from unpooled.errors import InputError
 
 Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -39,7 +39,6 @@ Parsed = TypeVar("Parsed")
 CLOCK_SKEW = timedelta(minutes=5)
 CA_LIFE = timedelta(days=3653)
 LARGEST_FILE = 2**16
-MOST_HOSTS = 20
 _UNACCEPTED = "a key neither on P-256 nor of Ed25519; make one with `unpooled keys request`"
 _REMEDIES: dict[type[OSError], str] = {
     FileNotFoundError: "does not exist; name a file that does",
@@ -47,9 +46,6 @@ _REMEDIES: dict[type[OSError], str] = {
     PermissionError: "may not be read by this user; ask its owner or name another file",
 }
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-_DNS = re.compile(rf"(?=.{{1,253}}\Z)({_LABEL}\.)*(?![0-9]+\Z){_LABEL}", re.ASCII | re.IGNORECASE)
 _ODD = x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType
 _BROKEN = (ValueError, TypeError, UnsupportedAlgorithm, *_ODD)
 """What parsers raise when strangers' bytes are not what they should be."""
@@ -64,35 +60,10 @@ class Request:
     key: PublicKey
 
 
-def fingerprint(certificate_der: bytes) -> str:
-    """What the plan pins: SHA-256 of the whole certificate."""
-    return f"sha256:{hashlib.sha256(certificate_der).hexdigest()}"
-
-
 def fingerprint_of_key(key: PublicKey) -> str:
     """What two people compare over the phone while there is no certificate yet."""
     form = pem.PublicFormat.SubjectPublicKeyInfo
     return fingerprint(key.public_bytes(pem.Encoding.DER, form))
-
-
-def check_name(name: str) -> str:
-    """The name of a party, which becomes part of the keys under which its messages travel."""
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f"The name {name[:80]!r} cannot become part of network keys; take a letter and up to "
-            "62 more letters, digits, '-' or '_'."
-        )
-    if name.lower() == "ca":
-        raise InputError(f"The name {name!r} is kept for the authority's files; take another.")
-    return name
-
-
-def check_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Names and addresses under which a party is dialled, in one spelling, each once."""
-    found = tuple(dict.fromkeys(_host(host) for host in hosts))
-    if len(found) > MOST_HOSTS:
-        raise InputError(f"{len(found)} hosts are too many for a party; name up to {MOST_HOSTS}.")
-    return found
 
 
 def new_ca(name: str) -> tuple[Key, x509.Certificate]:
@@ -253,23 +224,8 @@ def _accepted(key: object) -> TypeGuard[PublicKey]:
     return isinstance(key, ed25519.Ed25519PublicKey)
 
 
-def _host(text: str) -> str:
-    try:
-        address = ip_address(text)
-    except ValueError:
-        if _DNS.fullmatch(text):
-            return text.lower()
-    else:
-        if not (address.is_unspecified or address.is_multicast or "%" in text):
-            return str(address)
-    raise InputError(
-        f"The host {text[:80]!r} is neither a DNS name nor an address that others can dial; give "
-        "it without port, brackets or '*'."
-    )
-
-
 def _alternatives(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
-    names = [x509.DNSName(h) if _DNS.fullmatch(h) else x509.IPAddress(ip_address(h)) for h in hosts]
+    names = [x509.DNSName(h) if DNS.fullmatch(h) else x509.IPAddress(ip_address(h)) for h in hosts]
     return x509.SubjectAlternativeName(names)
 
 

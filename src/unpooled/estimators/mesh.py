@@ -19,7 +19,7 @@ from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.tables import Table
-from unpooled.types import FloatArray, IntArray
+from unpooled.types import FloatArray, IntArray, Parties
 from unpooled.wire.message import Note
 
 
@@ -43,12 +43,17 @@ class MeshEstimator(CentersEstimator):
     def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
         """The protocol with the estimator's options, checked."""
 
-    def _fit(self, table: Table) -> None:
+    def planned(self, parties: Parties) -> MeshProtocol:
+        """The protocol for these parties, of whom only names and columns need be known."""
         n_clusters = whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
-        loss.metric.check_width(table.parties.n_features)
-        start = options.start(self.init, self.init_rounds, n_clusters, table)
-        protocol = self._protocol(start, loss)
+        loss.metric.check_width(parties.n_features)
+        start = options.start(self.init, self.init_rounds, n_clusters, parties)
+        return self._protocol(start, loss)
+
+    def _fit(self, table: Table) -> None:
+        protocol = self.planned(table.parties)
+        n_clusters, loss = self.n_clusters, self._loss()
         options.refuse_too_many_clusters(n_clusters, table)
         options.refuse_no_extent(table)
         options.refuse_broken_loss(loss, table)

@@ -21,7 +21,7 @@ from unpooled.wire.policy import POLICIES, Policy
 _LOG = logging.getLogger("unpooled")
 
 
-def start(init: Any, init_rounds: Any, n_clusters: int, table: Table) -> Start:
+def start(init: Any, init_rounds: Any, n_clusters: int, parties: Parties) -> Start:
     """How centres start, checked against the data's shape."""
     rounds = whole("init_rounds", init_rounds, 0)
     if isinstance(init, str):
@@ -32,11 +32,11 @@ def start(init: Any, init_rounds: Any, n_clusters: int, table: Table) -> Start:
             )
         return Start(n_clusters, init, rounds)
     centers = _centers(init, NAMES)
-    shared = (n_clusters, table.parties.n_features)
-    if centers.shape not in (shared, (len(table.parties), *shared)):
+    shared = (n_clusters, parties.n_features)
+    if centers.shape not in (shared, (len(parties), *shared)):
         raise InputError(
             f"init has shape {centers.shape}; it must be {shared} for all parties alike or "
-            f"{(len(table.parties), *shared)}, one slice per party."
+            f"{(len(parties), *shared)}, one slice per party."
         )
     return Start(n_clusters, centers, rounds)
 

@@ -39,6 +39,10 @@ class StarEstimator(CentersEstimator):
     def _protocol(self, n_clusters: Any, parties: Parties) -> StarProtocol:
         """The protocol with the estimator's options, checked."""
 
+    def planned(self, parties: Parties) -> StarProtocol:
+        """The protocol for these parties, of whom only names and columns need be known."""
+        return self._protocol(self._n_clusters(), parties)
+
     def _fit(self, table: Table) -> None:
         n_clusters = self._n_clusters()
         protocol = self._protocol(n_clusters, table.parties)

@@ -12,7 +12,7 @@ from unpooled.checks import flag
 from unpooled.drivers.local import Options, run_star
 from unpooled.estimators import options
 from unpooled.estimators.base import read_like_fitted, refuse_frames_of_parties, remember
-from unpooled.protocols.scaling import Moments
+from unpooled.protocols.scaling import Moments, deviation
 from unpooled.tables import Expected, Table, read
 from unpooled.types import FloatArray
 
@@ -54,7 +54,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         weight, mean, variance = (run.result[name] for name in ("weight", "mean", "variance"))
         self.mean_ = np.array(mean)
         self.var_ = np.array(variance) if self.with_std else None
-        self.scale_ = _scale(float(weight), mean, variance) if self.with_std else None
+        self.scale_ = deviation(run.result) if self.with_std else None
         self.n_samples_seen_ = float(weight)
         self.traffic_ = run.traffic
         self.remarks_ = run.remarks_in_words
@@ -84,10 +84,3 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = read_like_fitted(self, X)
         refuse_frames_of_parties(self, table)
         return table
-
-
-def _scale(weight: float, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """The deviation; 1 for columns whose variance is no more than what rounding makes of zero."""
-    eps = np.finfo(float).eps
-    rounding = weight * eps * variance + (weight * mean * eps) ** 2
-    return np.asarray(np.where(variance <= rounding, 1.0, np.sqrt(variance)))

@@ -1,0 +1,112 @@
+"""A party's own file: what it brings to a run and what it lets out. It never leaves the party.
+
+All of it is optional, and the command line's options win over it::
+
+    data = "north.csv"
+    weights = "w"                # a column with a weight for each row
+    keys = "keys"                # the folder with NAME.key, NAME.pem and ca.pem
+    to = "north.run"             # the state directory, where results are written too
+
+    [policy]
+    name = "deployment"          # or "study", for trials without anything to protect
+    min_count = 10
+    kinds = ["moments", "centroids"]
+    max_rounds = 1000
+    max_floats = 1000000
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from unpooled.deploy.plan import Plan, read_toml
+from unpooled.errors import InputError, PolicyRefusal, UnpooledError
+from unpooled.types import PartyId
+from unpooled.wire.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, Release
+from unpooled.wire.shapes import most_numbers
+
+_PATHS = ("data", "keys", "to")
+_CAPS = tuple(cap.name for cap in fields(Deployment))
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the file says; paths are relative to the folder it is in."""
+
+    data: Path | None = None
+    weights: str | None = None
+    keys: Path | None = None
+    to: Path | None = None
+    policy: Policy = DEPLOYMENT
+
+
+def read_own(path: Path | None) -> Own:
+    """A party's own file; without one, everything is as if it were empty."""
+    if path is None:
+        return Own()
+    content, source = read_toml(path, "party's own file"), f"The party's own file {path}"
+    known = (*_PATHS, "weights", "policy")
+    for key, value in content.items():
+        if key not in known:
+            raise InputError(f"{source} has {key!r}; it takes {', '.join(known)}.")
+        if key != "policy" and not isinstance(value, str):
+            raise InputError(f"{source} has {key} = {value!r}; give text in quotes.")
+    places = {key: path.parent / content[key] for key in _PATHS if key in content}
+    return Own(
+        **places, weights=content.get("weights"), policy=_policy(content.get("policy", {}), source)
+    )
+
+
+def _policy(table: Any, source: str) -> Policy:
+    if not isinstance(table, dict):
+        raise InputError(f"{source} has policy = {table!r}; write a table [policy].")
+    rest = dict(table)
+    name = rest.pop("name", "deployment")
+    if name not in POLICIES:
+        raise InputError(f"{source} has the policy {name!r}; give {' or '.join(POLICIES)}.")
+    if name == "study" and rest:
+        raise InputError(f"{source} sets {next(iter(rest))!r}, but the policy study has no limits.")
+    for key in rest:
+        if key not in _CAPS:
+            raise InputError(f"{source} has {key!r} in [policy]; it takes {', '.join(_CAPS)}.")
+    kinds = rest.pop("kinds", None)
+    if kinds is not None and not (
+        isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds)
+    ):
+        raise InputError(f"{source} has kinds = {kinds!r}; give a list of names.")
+    if name == "study":
+        return STUDY
+    try:
+        return Deployment(**rest, kinds=None if kinds is None else tuple(kinds))
+    except UnpooledError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def refuse_beyond(plan: Plan, name: PartyId, policy: Policy) -> None:
+    """Refuses a plan that asks for more than the policy allows, before any number leaves."""
+    if not isinstance(policy, Deployment):
+        return
+    for release in plan.protocol.releases:
+        policy.refuse_kind(name, release)
+        _refuse_too_many_numbers(plan, name, policy, release)
+    rounds = getattr(plan.estimator, "max_rounds", 1)
+    if rounds > policy.max_rounds:
+        raise PolicyRefusal(
+            f"The plan asks for up to {rounds} rounds, but party {name} sends in "
+            f"{policy.max_rounds} at most; lower max_rounds in the plan or have its owner raise "
+            "the cap."
+        )
+
+
+def _refuse_too_many_numbers(
+    plan: Plan, name: PartyId, policy: Deployment, release: Release
+) -> None:
+    numbers = most_numbers(release, len(plan.columns))
+    copies = len(plan.neighbours(name))
+    if numbers is not None and numbers * copies > policy.max_floats:
+        raise PolicyRefusal(
+            f"One {release.kind!r} takes up to {numbers * copies} numbers, but party {name} sends "
+            f"{policy.max_floats} at most in a run; have its owner raise the cap."
+        )

@@ -1,0 +1,95 @@
+"""What a run leaves behind at each party: files that only their owner can read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled import __version__
+from unpooled.deploy.plan import Plan
+from unpooled.drivers.state import StateDirectory
+from unpooled.estimators.base import CentersEstimator
+from unpooled.kernels.centers import label
+from unpooled.persistence.file import write as write_model
+from unpooled.preprocessing import StandardScaler
+from unpooled.protocols.mesh import MeshProtocol
+from unpooled.types import Body, FloatArray, IntArray
+
+
+def star_labels(rows: FloatArray, result: Body) -> IntArray:
+    """The nearest centre of each row, in the units in which the centres are."""
+    if "scale" in result:
+        rows = (rows - result["mean"]) / result["scale"]
+    return label(rows, result["centers"])
+
+
+def write_labels(state: StateDirectory, labels: IntArray) -> None:
+    """One label per row, in the order of the party's data."""
+    state.write("labels.csv", ("label\n" + "".join(f"{k}\n" for k in labels)).encode())
+
+
+def write_centers(state: StateDirectory, plan: Plan, result: Body) -> None:
+    """The centres in the columns' own units."""
+    centers = result["centers"]
+    if "scale" in result:
+        centers = centers * result["scale"] + result["mean"]
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["cluster", *plan.columns])
+    lines.writerows([k, *map(repr, map(float, center))] for k, center in enumerate(centers))
+    state.write("centers.csv", text.getvalue().encode())
+
+
+def write_models(state: StateDirectory, plan: Plan, result: Body) -> None:
+    """The fitted estimator for ``unpooled.load``, and before it the scaler if there is one."""
+    if "scale" in result:
+        scaler = StandardScaler()
+        scaler.mean_, scaler.scale_ = np.array(result["mean"]), np.array(result["scale"])
+        scaler.var_ = scaler.scale_**2
+        _save(state, "scaler.unpooled", _with_columns(scaler, plan))
+    model: CentersEstimator = plan.estimator
+    model.cluster_centers_ = np.array(result["centers"])
+    if isinstance(plan.protocol, MeshProtocol):
+        model.peer_centers_ = model.cluster_centers_[None]
+        model.loss_ = model._loss()
+    _save(state, "model.unpooled", _with_columns(model, plan))
+
+
+def manifest(plan: Plan, name: str, result: Body, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What was run, by what, and who took part."""
+    small = {key: value.tolist() for key, value in result.items() if value.size == 1}
+    return {
+        "plan": plan.hash.hex(),
+        "name": name,
+        "method": plan.content["method"],
+        "parameters": plan.content.get("parameters", {}),
+        "seed": plan.seed,
+        "unpooled": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "result": small,
+        **facts,
+    }
+
+
+def write_manifest(state: StateDirectory, content: Mapping[str, Any]) -> None:
+    """``manifest.json``, for people and programs."""
+    state.write("manifest.json", (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _with_columns(model: Any, plan: Plan) -> Any:
+    model.n_features_in_ = len(plan.columns)
+    model.feature_names_in_ = np.asarray(plan.columns, dtype=object)
+    return model
+
+
+def _save(state: StateDirectory, file: str, model: Any) -> None:
+    data = io.BytesIO()
+    write_model(model, data)
+    state.write(file, data.getvalue())

@@ -1,0 +1,266 @@
+"""Carries bytes over Eclipse Zenoh: the only place that imports it.
+
+**Connections.** Every connection is TLS with certificates on both sides; plain TCP is only for
+trials, and only to and from the machine itself. A party listens where the plan says and nowhere
+else (Zenoh's own default would be every interface, in plain TCP), dials whom the plan says, and
+finds nobody by itself: multicast and gossip are off. Of two parties that both listen, the one whose
+name sorts later dials. Who is dialled must show a certificate for the host in the plan.
+
+**Who may do what** is checked by Zenoh at both ends of every connection, by the common name of the
+other's certificate; what no rule allows is denied. Between A and its neighbour B there pass
+
+- what A puts under ``unpooled/*/A/B``, and what B does under ``unpooled/*/B/A``,
+- A's wish to hear the latter, B's to hear the former,
+- ``unpooled/live/A/alive`` and ``unpooled/live/B/alive``, by which each sees the other come and go.
+
+So nobody speaks or answers in another's name, hears what is meant for another, asks a question of
+Zenoh's own (queries are not used at all) or looks at its administration. The ``*`` stands for the
+run, whose name nobody knows before both ends have met.
+
+**Bounds.** A message that is too large is dropped by Zenoh before it is put together; what has
+arrived and is not yet looked at is bounded too, and beyond that dropped (those who wait ask again).
+A put waits while the way is full, and no longer than ``block`` seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import zenoh
+
+from unpooled.drivers.network import Arrived, Presence
+from unpooled.errors import InputError
+from unpooled.types import PartyId
+
+_LOG = logging.getLogger("unpooled.network")
+_LARGEST_MESSAGE = 257 * 2**20
+_LARGEST_INBOX = 512 * 2**20
+_MOST_IN_INBOX = 4096
+
+
+@dataclass(frozen=True)
+class Files:
+    """The party's key and certificate and the authority's certificate."""
+
+    key: Path
+    certificate: Path
+    ca: Path
+
+
+@dataclass(frozen=True)
+class Place:
+    """A party on the network: where it listens ("" if nowhere) and whom it dials."""
+
+    name: PartyId
+    listen: str
+    others: Mapping[PartyId, str]
+    """Its neighbours with their endpoints ("" for those that listen nowhere)."""
+
+    @property
+    def dialled(self) -> tuple[str, ...]:
+        """The endpoints to be dialled."""
+        return tuple(
+            endpoint
+            for other, endpoint in self.others.items()
+            if endpoint and (not self.listen or not self.others[other] or self.name > other)
+        )
+
+
+def configuration(
+    place: Place, files: Files | None, *, lease: float = 10.0, block: float = 5.0
+) -> dict[str, Any]:
+    """Zenoh's configuration for this place; without files, plain TCP."""
+    protocol = "tcp" if files is None else "tls"
+    return {
+        "mode": "peer",
+        "listen": {
+            "endpoints": [f"{protocol}/{place.listen}"] if place.listen else [],
+            "timeout_ms": 0,
+            "exit_on_failure": True,
+        },
+        "connect": {
+            "endpoints": [f"{protocol}/{endpoint}" for endpoint in place.dialled],
+            "timeout_ms": -1,
+            "exit_on_failure": False,
+            "retry": {"period_init_ms": 100, "period_max_ms": 1000, "period_increase_factor": 2},
+        },
+        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
+        "adminspace": {"enabled": False, "permissions": {"read": False, "write": False}},
+        "timestamping": {"enabled": False},
+        "open": {"return_conditions": {"connect_scouted": False, "declares": False}},
+        "transport": {
+            "unicast": {
+                "open_timeout": 5000,
+                "accept_timeout": 5000,
+                "accept_pending": 32,
+                "max_sessions": 4 * len(place.others) + 16,
+                "max_links": 1,
+            },
+            "link": {
+                "protocols": [protocol],
+                "tx": {
+                    "lease": round(1000 * lease),
+                    "keep_alive": 4,
+                    "queue": {
+                        "congestion_control": {
+                            "block": {"wait_before_close": round(1_000_000 * block)}
+                        }
+                    },
+                },
+                "rx": {"max_message_size": _LARGEST_MESSAGE},
+                **({} if files is None else {"tls": _tls(files)}),
+            },
+            "shared_memory": {"enabled": False},
+        },
+        **({} if files is None else {"access_control": _access(place)}),
+    }
+
+
+def _tls(files: Files) -> dict[str, Any]:
+    return {
+        "root_ca_certificate": str(files.ca),
+        "enable_mtls": True,
+        "listen_private_key": str(files.key),
+        "listen_certificate": str(files.certificate),
+        "connect_private_key": str(files.key),
+        "connect_certificate": str(files.certificate),
+        "verify_name_on_connect": True,
+        "close_link_on_expiration": True,
+    }
+
+
+def _access(place: Place) -> dict[str, Any]:
+    """For every neighbour what may come from it and go to it; nothing else may."""
+    rules: list[dict[str, Any]] = []
+    me = place.name
+    for other in place.others:
+        ways = (("ingress", other, me), ("egress", me, other))
+        for way, sender, receiver in ways:
+            allowed = {
+                "put": f"unpooled/*/{sender}/{receiver}",
+                "liveliness_token": f"unpooled/live/{sender}/alive",
+                "declare_subscriber": f"unpooled/*/{receiver}/{sender}",
+                "declare_liveliness_subscriber": f"unpooled/live/{receiver}/alive",
+            }
+            rules += [
+                {
+                    "id": f"{other} {way} {message}",
+                    "permission": "allow",
+                    "flows": [way],
+                    "messages": [message],
+                    "key_exprs": [key],
+                }
+                for message, key in allowed.items()
+            ]
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": rules,
+        "subjects": [{"id": name, "cert_common_names": [name]} for name in place.others],
+        "policies": [
+            {
+                "rules": [rule["id"] for rule in rules if rule["id"].split()[0] == other],
+                "subjects": [other],
+            }
+            for other in place.others
+        ],
+    }
+
+
+class ZenohTransport:
+    """A session of one party; see :class:`unpooled.drivers.network.Transport`."""
+
+    def __init__(self, place: Place, files: Files | None, **timing: float) -> None:
+        content = json.dumps(configuration(place, files, **timing))
+        try:
+            self._session = zenoh.open(zenoh.Config.from_json5(content))
+        except zenoh.ZError as error:
+            where = f"at {place.listen}" if place.listen else "on the network"
+            raise InputError(
+                f"{place.name} cannot start {where} ({_reason(error)}); see that the address is "
+                "this machine's and that nothing else listens there."
+            ) from None
+        self._inbox: queue.SimpleQueue[Arrived | Presence] = queue.SimpleQueue()
+        self._held, self._dropped = 0, 0
+        self._lock = Lock()
+        self._subscribers: dict[str, Any] = {}
+        self._publishers: dict[str, Any] = {}
+        self._token = self._session.liveliness().declare_token(f"unpooled/live/{place.name}/alive")
+        self._watching = [
+            self._session.liveliness().declare_subscriber(
+                f"unpooled/live/{other}/alive", self._seen, history=True
+            )
+            for other in place.others
+        ]
+
+    def put(self, key: str, data: bytes) -> None:
+        """Sends, waiting while the way is full."""
+        if key not in self._publishers:
+            self._publishers[key] = self._session.declare_publisher(
+                key,
+                congestion_control=zenoh.CongestionControl.BLOCK,
+                reliability=zenoh.Reliability.RELIABLE,
+                express=True,
+                allowed_destination=zenoh.Locality.REMOTE,
+            )
+        self._publishers[key].put(data)
+
+    def listen(self, key: str) -> None:
+        """Wants what is sent under this key."""
+        self._subscribers[key] = self._session.declare_subscriber(
+            key, self._arrived, allowed_origin=zenoh.Locality.REMOTE
+        )
+
+    def unlisten(self, key: str) -> None:
+        """Wants it no more."""
+        self._subscribers.pop(key).undeclare()
+
+    def next(self, timeout: float) -> Arrived | Presence | None:
+        """What arrived first."""
+        try:
+            arrived = self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(arrived, Arrived):
+            with self._lock:
+                self._held -= len(arrived.data)
+        return arrived
+
+    def close(self) -> None:
+        """Leaves."""
+        self._session.close()  # type: ignore[no-untyped-call]
+
+    def _arrived(self, sample: zenoh.Sample) -> None:
+        data = sample.payload.to_bytes()
+        with self._lock:
+            full = self._held + len(data) > _LARGEST_INBOX or self._inbox.qsize() > _MOST_IN_INBOX
+            if full:
+                self._dropped += 1
+            else:
+                self._held += len(data)
+        if full:
+            if self._dropped & (self._dropped - 1) == 0:
+                _LOG.warning("The inbox is full; %d messages were dropped.", self._dropped)
+            return
+        self._inbox.put(Arrived(str(sample.key_expr), data))
+
+    def _seen(self, sample: zenoh.Sample) -> None:
+        name = str(sample.key_expr).split("/")[2]
+        self._inbox.put(Presence(name, sample.kind == zenoh.SampleKind.PUT))
+
+
+def log_refusals(levels: Sequence[str] = ("warn",)) -> None:
+    """Has Zenoh write what it refuses to the error stream; once per process."""
+    zenoh.init_log_from_env_or(",".join(levels))
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text[:160] or type(error).__name__
