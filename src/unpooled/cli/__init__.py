@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from unpooled import __version__
-from unpooled.cli import keys
+from unpooled.cli import keys, network
 from unpooled.errors import UnpooledError
 
 EXPERIMENTS = {
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     reproduce.set_defaults(run=_reproduce)
     keys.add(commands)
+    network.add(commands)
     return parser
 
 

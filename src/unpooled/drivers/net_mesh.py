@@ -175,6 +175,7 @@ class MeshPeer:
         """Who took part when: exchanges as [first, last], both included."""
         return {
             "exchanges": self._exchange,
+            "neighbours": list(self.neighbours),
             "asleep": self.asleep,
             "not_heard": {o.name: o.silent for o in self.neighbours.values() if o.silent},
             "ended_before": {

@@ -1,0 +1,109 @@
+"""`unpooled coordinator`, `unpooled party` and `unpooled peer`: a plan, run on a network."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unpooled.cli.progress import Screen
+from unpooled.errors import InputError
+
+if TYPE_CHECKING:
+    from unpooled.deploy.run import Setting
+
+
+def add(commands: Any) -> None:
+    """Adds the three commands."""
+    coordinator = commands.add_parser("coordinator", help="coordinate a plan's parties")
+    coordinator.add_argument("--resume", action="store_true", help="go on with a run that stopped")
+    party = commands.add_parser("party", help="take part in a plan with a coordinator")
+    peer = commands.add_parser("peer", help="take part in a plan without a coordinator")
+    for command, run in ((coordinator, _coordinator), (party, _party), (peer, _peer)):
+        command.add_argument("plan", type=Path, metavar="PLAN", help="the plan, a TOML file")
+        if command is not coordinator:
+            command.add_argument("--name", required=True, help="this party's name in the plan")
+            command.add_argument("--data", type=Path, help="its rows: .npz, .csv or .parquet")
+            command.add_argument("--own", type=Path, metavar="FILE", help="the party's own file")
+        command.add_argument(
+            "--keys", type=Path, metavar="DIR", help="where NAME.key, NAME.pem and ca.pem are"
+        )
+        command.add_argument(
+            "--to", type=Path, metavar="DIR", help="for state and results (default: NAME.run)"
+        )
+        command.add_argument(
+            "--dry-run", action="store_true", help="list what would travel, and send nothing"
+        )
+        command.add_argument(
+            "--plain",
+            action="store_true",
+            help="without TLS and keys: for trials on one machine, refused anywhere else",
+        )
+        command.set_defaults(run=run)
+
+
+def _coordinator(options: argparse.Namespace) -> None:
+    _need_extra()
+    from unpooled.deploy.dryrun import listed
+    from unpooled.deploy.plan import read_plan
+    from unpooled.deploy.run import coordinate
+    from unpooled.drivers.net_star import COORDINATOR
+
+    plan = read_plan(options.plan)
+    if options.dry_run:
+        print("\n".join(listed(plan, COORDINATOR, None)))
+        return
+    coordinate(plan, _setting(options, COORDINATOR, None, None), resume=options.resume)
+
+
+def _party(options: argparse.Namespace) -> None:
+    _take_part(options, "take_part")
+
+
+def _peer(options: argparse.Namespace) -> None:
+    _take_part(options, "run_peer")
+
+
+def _take_part(options: argparse.Namespace, how: str) -> None:
+    _need_extra()
+    from unpooled.deploy import run
+    from unpooled.deploy.data import read_rows
+    from unpooled.deploy.dryrun import listed
+    from unpooled.deploy.own import read_own
+    from unpooled.deploy.plan import read_plan
+
+    plan, own, name = read_plan(options.plan), read_own(options.own), options.name
+    plan.member(name)
+    if options.dry_run:
+        print("\n".join(listed(plan, name, own.policy)))
+        return
+    data = options.data or own.data
+    if data is None:
+        raise InputError(f"{name} gives no data; add --data FILE, or data = to its own file.")
+    rows = read_rows(data, name, plan.columns, own.weights)
+    getattr(run, how)(plan, name, own, rows, _setting(options, name, own.keys, own.to))
+
+
+def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path | None) -> Setting:
+    from unpooled.deploy.run import Setting
+
+    screen = Screen(name)
+    log = logging.getLogger("unpooled.network")
+    log.addHandler(screen)
+    log.propagate = False
+    return Setting(
+        options.keys or keys or Path(),
+        options.to or to or Path(f"{name}.run"),
+        options.plain,
+        screen.show,
+    )
+
+
+def _need_extra() -> None:
+    for module in ("zenoh", "cryptography"):
+        if importlib.util.find_spec(module) is None:
+            raise InputError(
+                f"Running on a network needs {module}; run pip install 'unpooled[network]'."
+            )

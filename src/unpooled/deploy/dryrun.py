@@ -1,0 +1,74 @@
+"""What a plan would have travel, message by message, without sending anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unpooled.deploy.own import refuse_beyond
+from unpooled.deploy.plan import Plan
+from unpooled.errors import PolicyRefusal
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import PartyId
+from unpooled.wire.policy import AtMost, Columns, Policy, Release, Size, Study
+from unpooled.wire.shapes import largest_size, most_numbers
+
+
+def listed(plan: Plan, name: PartyId, policy: Policy | None) -> Iterator[str]:
+    """Lines for a person to read; ``policy`` is a party's, None for the coordinator."""
+    protocol, d = plan.protocol, len(plan.columns)
+    yield f"{plan.source}: {plan.content['method']}, hash {plan.hash.hex()[:16]}, {name}"
+    yield f"Columns: {', '.join(plan.columns)}. Talks to: {', '.join(plan.neighbours(name))}."
+    yield ""
+    who = "each party" if policy is None else name
+    yield f"What leaves {who}:"
+    for release in protocol.releases:
+        yield from _described(release, d)
+    if isinstance(protocol, StarProtocol):
+        yield "What the coordinator sends to each party:"
+        for ask in protocol.asks:
+            yield from _described(ask, d)
+        yield "  result: the final centres, once"
+    else:
+        yield (
+            "In a mesh no minimum count can be promised: whoever hears a user and all of its "
+            "neighbours can solve successive messages for its cluster sums and counts."
+        )
+    yield ""
+    yield (
+        "What stays on disk, readable by its owner alone: ledger.jsonl (a line for every message "
+        "that left), journal (what arrived), memory (what the party's steps remember, with a "
+        "number for every row), known, incarnation, owner, run, lock, and the results."
+    )
+    if policy is not None:
+        yield _verdict(plan, name, policy)
+    yield "Nothing was sent."
+
+
+def _described(release: Release, n_columns: int) -> Iterator[str]:
+    size, numbers = largest_size(release, n_columns), most_numbers(release, n_columns)
+    amount = (
+        "as many numbers as it chooses" if numbers is None else f"up to {numbers} numbers"
+    ) + ("" if size is None else f", {size} bytes")
+    yield f"  {release.kind}: {release.why}"
+    yield f"    discloses {', '.join(release.discloses)}; {amount} each time"
+    for name in release.fields:
+        shape = " x ".join(_size(size, n_columns) for size in release.shapes.get(name, ()))
+        yield f"    {name}: {shape or 'one number'}"
+
+
+def _size(size: Size, n_columns: int) -> str:
+    if isinstance(size, Columns):
+        return str(size.times * n_columns + size.plus)
+    if isinstance(size, AtMost):
+        return "any number" if size.most == float("inf") else f"up to {size.most:g}"
+    return str(size)
+
+
+def _verdict(plan: Plan, name: PartyId, policy: Policy) -> str:
+    try:
+        refuse_beyond(plan, name, policy)
+    except PolicyRefusal as refusal:
+        return f"REFUSED by the policy of {name}: {refusal}"
+    if isinstance(policy, Study):
+        return f"The policy of {name} is study: everything above may leave, about single rows too."
+    return f"The policy of {name} allows this: {policy}"
