@@ -13,6 +13,7 @@ only ones that may fail, and why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +25,10 @@ from unpooled.graphs import Topology, topology
 from unpooled.protocols.mesh import Block, MeshProtocol, Peer
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import Body, Parties
-from unpooled.wire.codec import encode
+from unpooled.wire.codec import body_size, encode
 from unpooled.wire.message import Ask, Message, Post
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import DEPLOYMENT, STUDY, Release
+from unpooled.wire.shapes import largest_size, lengths, misfit
 
 _DRAWS_ROWS = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -71,6 +73,7 @@ def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
         one_party_is_enough,
         empty_party_is_handled_or_named,
         undeclared_is_refused,
+        everything_fits_its_declaration,
         counted_size_is_encoded_size,
         every_exchange_has_a_name_of_its_own,
     ]
@@ -101,10 +104,15 @@ class _World:
         return topology(np.maximum(adjacency, adjacency.T), [str(i) for i in range(m)])
 
     def run(
-        self, parties: Parties | None = None, *, blocks: int = 2, **options: Any
+        self,
+        parties: Parties | None = None,
+        *,
+        blocks: int = 2,
+        said: Transcript | None = None,
+        **options: Any,
     ) -> tuple[Run, Transcript]:
         parties = parties if parties is not None else self.parties()
-        transcript: Transcript = []
+        transcript: Transcript = said if said is not None else []
         how = Options(**options, watch=lambda who, said: transcript.append((who, said)))
         if isinstance(self.protocol, StarProtocol):
             return run_star(self.protocol, parties, seed=self.seed, options=how), transcript
@@ -171,6 +179,32 @@ def undeclared_is_refused(world: _World) -> None:
         raise AssertionError(f"field {name!r} of {kind!r} left without being declared")
 
 
+def everything_fits_its_declaration(world: _World) -> None:
+    """Where shapes are declared, every message has them, holds numbers, and is no larger."""
+    for sizes, policy in (
+        ((9, 4, 14, 6, 2), STUDY),
+        ((9, 0, 14, 6, 2), STUDY),
+        ((40, 25, 60, 30, 12), DEPLOYMENT),
+    ):
+        parties, said = world.parties(sizes), list[tuple[str, Message]]()
+        with suppress(UnpooledError):  # what was said before a refusal must fit all the same
+            world.run(parties, said=said, policy=policy)
+        asked: dict[tuple[str, int], Mapping[str, int]] = {}
+        for _, message in said:
+            release = _declaration(world.protocol, message)
+            if release is None or not release.shapes:
+                continue
+            question = asked.get((message.kind, message.round))
+            for body, users in _parts(message):
+                wrong = misfit(release, body, parties.n_features, users, question)
+                assert wrong is None, f"{message.kind!r}: {wrong}"
+                most = largest_size(release, parties.n_features, users)
+                fits = most is None or body_size(message.kind, body) <= most
+                assert fits, f"{message.kind!r} is larger than declared"
+            if isinstance(message, Ask):
+                asked[message.kind, message.round] = lengths(release, message.body)
+
+
 def counted_size_is_encoded_size(world: _World) -> None:
     """Traffic is what encoding every message, for every receiver, would have come to."""
     parties = world.parties()
@@ -221,12 +255,28 @@ def _assert_finite(run: Run) -> None:
         assert np.isfinite(value).all(), f"{name!r} is not finite"
 
 
+def _declaration(protocol: MeshProtocol | StarProtocol, message: Message) -> Release | None:
+    declared = protocol.releases
+    if isinstance(protocol, StarProtocol) and isinstance(message, Ask):
+        declared = protocol.asks
+    return next((release for release in declared if release.kind == message.kind), None)
+
+
+def _parts(message: Message) -> list[tuple[Body, int | None]]:
+    """The message, and how many users' it is; of a post also every single user's part."""
+    if not isinstance(message, Post):
+        return [(message.body, None)]
+    n = len(next(iter(message.body.values()), ()))
+    single = [{name: value[i : i + 1] for name, value in message.body.items()} for i in range(n)]
+    return [(message.body, n), *((part, 1) for part in single)]
+
+
 def _without(
     protocol: MeshProtocol | StarProtocol, kind: str, name: str
 ) -> MeshProtocol | StarProtocol:
     """The same protocol with one declaration less."""
     rest = tuple(
-        replace(release, fields=tuple(f for f in release.fields if f != name))
+        Release(kind, tuple(f for f in release.fields if f != name), release.discloses, release.why)
         if release.kind == kind
         else release
         for release in protocol.releases

@@ -25,6 +25,7 @@ from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.scaling import Moments
 from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.standardised import Standardised
 from unpooled.protocols.starts import Start
 from unpooled.testing import Check, conformance
 from unpooled.wire import ledger
@@ -58,6 +59,7 @@ TABLE = {
     "federated k-means": FederatedKMeans(OneShotKMeans(3, 3)),
     "federated k-means, given start": FederatedKMeans(np.array([[1.0, 2.0], [50.0, 60.0]])),
     "moments": Moments(),
+    "standardised": Standardised(FederatedKMeans(OneShotKMeans(3, 3))),
     "coreset": CoresetKMeans(3, 20),
     "coreset, k-median": CoresetKMeans(3, 20, "kmedian"),
 }
@@ -91,6 +93,10 @@ def test_every_protocol_is_in_the_table() -> None:
         (toys.Loner(), "one_party_is_enough"),
         (toys.Undeclared(), "undeclared_is_refused"),
         (toys.HostAware(), "split_over_hosts_is_irrelevant"),
+        (toys.WideAnswer(), "everything_fits_its_declaration"),
+        (toys.WideQuestion(), "everything_fits_its_declaration"),
+        (toys.WidePost(), "everything_fits_its_declaration"),
+        (toys.Unknown(), "everything_fits_its_declaration"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -12,6 +12,7 @@ from unpooled.protocols.mesh import Block, MeshProtocol, Peer, max_consensus
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
 from unpooled.wire import Ask, Note, Post, Release
+from unpooled.wire.policy import COLUMNS, Size
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,14 @@ class Mean(StarProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (Release("sums", ("total", "count", "asked"), ("sums",), "sums of all rows"),)
+        shapes: dict[str, tuple[Size, ...]]
+        shapes = {"total": (COLUMNS,), "count": (1,), "asked": (1,)}
+        return (Release("sums", tuple(shapes), ("sums",), "sums of all rows", shapes=shapes),)
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (Release("sums", ("shift",), ("model",), "what to add to each row"),)
+        why, shapes = "what to add to each row", {"shift": (COLUMNS,)}
+        return (Release("sums", ("shift",), ("model",), why, shapes=shapes),)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         for number in range(2):
@@ -58,7 +62,8 @@ class Largest(MeshProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (Release("size", ("largest",), ("counts",), "number of rows"),)
+        shapes = {"largest": (1,)}
+        return (Release("size", ("largest",), ("counts",), "number of rows", shapes=shapes),)
 
     def peer(self, block: Block) -> Peer[Body]:
         sizes = block.parties.sizes[:, None].astype(float)
@@ -121,6 +126,38 @@ class Repeater(Largest):
             yield Post("size", 0, {"largest": sizes})
         heard = yield Post("size", 0, {"largest": sizes})
         return {"largest": heard.largest("largest")}
+
+
+class WideAnswer(Mean):
+    """Counts for each column what it declares to count once."""
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        reply, state = super().sums(data, state, body, rng)
+        return {**reply, "count": np.repeat(reply["count"], 2)}, state
+
+
+class WideQuestion(Mean):
+    """Asks with a shift for every row and column."""
+
+    def coordinator(self, rng):  # type: ignore[no-untyped-def]
+        replies = yield Ask("sums", {"shift": np.zeros((1, 2))})
+        return {"mean": sum(reply["total"] for reply in replies.values())}
+
+
+class WidePost(Largest):
+    """Says everything twice."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        sizes = np.repeat(block.parties.sizes[:, None].astype(float), 2, axis=1)
+        return {"largest": (yield from max_consensus(block, "size", sizes))}
+
+
+class Unknown(Largest):
+    """Sends what is no number as long as nothing is known."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        heard = yield Post("size", 0, {"largest": np.full((len(block), 1), np.nan)})
+        return {"largest": np.nan_to_num(heard.largest("largest"))}
 
 
 class Loner(Largest):

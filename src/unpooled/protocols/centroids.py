@@ -14,9 +14,28 @@ from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import sendable
 from unpooled.wire.message import Ask, Note, Summary
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Disclosure, Release
 
 ASK = Release("centroids", (), ("model",), "nothing but the question")
+
+
+def release(
+    most: float,
+    why: str,
+    beside: tuple[str, ...] = (),
+    discloses: tuple[Disclosure, ...] = ("sums",),
+) -> Release:
+    """Up to ``most`` centroids, each with one number of every name ``beside`` it."""
+    sent = AtMost(most, "centroids")
+    return Release(
+        "centroids",
+        ("centroids", *beside),
+        discloses,
+        why,
+        shapes={"centroids": (sent, COLUMNS), **dict.fromkeys(beside, (sent,))},
+        # Distances, and sums of their squares.
+        bounds={name: FINITE for name in beside if name != "counts"},
+    )
 
 
 class CentroidsProtocol(StarProtocol):

@@ -26,6 +26,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from unpooled.kernels.coreset import Part, draw, prices, shares, without_negativ
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Release
 
 OBJECTIVES = {"kmeans": 2, "kmedian": 1}
 """Each objective's power of the distance."""
@@ -61,23 +62,33 @@ class CoresetKMeans(StarProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
+        drawn, found = AtMost(self.coreset_size, "drawn"), AtMost(self.n_clusters, "centers")
         return (
             Release(
                 "cost",
                 ("cost",),
                 ("rows", "sums"),
                 "what the party's own clustering costs it: with many clusters, a row's distance",
+                shapes={"cost": (1,)},
+                bounds={"cost": FINITE},
             ),
             Release(
                 "coreset",
                 ("rows", "weights", "centers", "center_weights"),
                 ("rows", "sums", "counts"),
                 "rows drawn at random and the centres of all the party's clusters, with weights",
+                shapes={
+                    "rows": (drawn, COLUMNS),
+                    "weights": (drawn,),
+                    "centers": (found, COLUMNS),
+                    "center_weights": (found,),
+                },
             ),
         )
 
     @property
     def asks(self) -> tuple[Release, ...]:
+        parties = AtMost(inf, "parties")  # a protocol does not know how many there will be
         return (
             Release("cost", (), ("model",), "nothing"),
             Release(
@@ -85,6 +96,9 @@ class CoresetKMeans(StarProtocol):
                 ("total", "party", "share"),
                 ("sums",),
                 "the cost of all parties, and how many rows each is to draw",
+                shapes={"total": (1,), "party": (parties,), "share": (parties,)},
+                bounds={"total": FINITE},
+                types={"party": "uint64", "share": "int64"},
             ),
         )
 

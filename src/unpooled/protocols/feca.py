@@ -60,6 +60,7 @@ from unpooled.protocols.centroids import (
     CentroidsProtocol,
     gathered,
     presentable,
+    release,
     spread_out,
     summary,
 )
@@ -84,7 +85,7 @@ class FeCA(CentroidsProtocol):
     @property
     def releases(self) -> tuple[Release, ...]:
         why = "means of local clusters' rows; how far out the outermost min_count of them lie"
-        return (Release("centroids", ("centroids", "radii"), ("sums",), why),)
+        return (release(self.local_clusters, why, ("radii",)),)
 
     def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
         centroids, radii = gathered(replies, "centroids"), gathered(replies, "radii")

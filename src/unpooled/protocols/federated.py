@@ -25,7 +25,7 @@ from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import FloatArray
 from unpooled.wire.message import Ask, Note
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import Release, Size
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +40,16 @@ class FederatedKMeans(StarProtocol):
     @property
     def releases(self) -> tuple[Release, ...]:
         start = self.start.releases if isinstance(self.start, OneShotKMeans) else ()
-        return (*start, sums.RELEASE)
+        return (*start, sums.release(self._clusters))
 
     @property
     def asks(self) -> tuple[Release, ...]:
         start = self.start.asks if isinstance(self.start, OneShotKMeans) else ()
-        return (*start, sums.ASK)
+        return (*start, sums.question(self._clusters))
+
+    @property
+    def _clusters(self) -> Size:
+        return self.start.found if isinstance(self.start, OneShotKMeans) else len(self.start)
 
     @property
     def steps(self) -> Mapping[str, Step]:

@@ -46,7 +46,7 @@ from unpooled.protocols.centroids import ask_for_centroids, presentable
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, AtMost, Release
 
 MERGES = ("average", "kmeans")
 _LOCAL_STEPS = 300
@@ -70,17 +70,23 @@ class FuzzyCMeans(StarProtocol):
     def releases(self) -> tuple[Release, ...]:
         why = "means of rows weighted by membership, and the sums of these weights"
         fields = ("centers", "support")
+        shapes = {"centers": (self._found, COLUMNS), "support": (self._found,)}
         return (
-            Release("start", fields, ("sums", "counts"), why),
-            Release("centers", fields, ("sums", "counts"), why),
+            Release("start", fields, ("sums", "counts"), why, shapes=shapes),
+            Release("centers", fields, ("sums", "counts"), why, shapes=shapes),
         )
 
     @property
     def asks(self) -> tuple[Release, ...]:
+        why, shapes = "the centres of all parties' rows", {"centers": (self._found, COLUMNS)}
         return (
             Release("start", (), ("model",), "nothing but the question"),
-            Release("centers", ("centers",), ("model",), "the centres of all parties' rows"),
+            Release("centers", ("centers",), ("model",), why, shapes=shapes),
         )
+
+    @property
+    def _found(self) -> AtMost:
+        return AtMost(self.n_clusters, "centers")
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield from ask_for_centroids("start", "centers")

@@ -37,6 +37,7 @@ from unpooled.protocols.centroids import (
     CentroidsProtocol,
     gathered,
     presentable,
+    release,
     spread_out,
     summary,
 )
@@ -56,7 +57,7 @@ class KFED(CentroidsProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (Release("centroids", ("centroids",), ("sums",), "means of local clusters' rows"),)
+        return (release(self.local_clusters, "means of local clusters' rows"),)
 
     def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
         centroids = gathered(replies, "centroids")

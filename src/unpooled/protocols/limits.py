@@ -12,7 +12,7 @@ from unpooled.kernels.segments import ClusterSums, sum_by_user
 from unpooled.losses import Loss
 from unpooled.protocols.mesh import Block, Peer, max_consensus
 from unpooled.types import FloatArray
-from unpooled.wire.policy import Disclosure, Release
+from unpooled.wire.policy import FINITE, Columns, Disclosure, Release
 
 Limits: TypeAlias = Mapping[str, FloatArray]
 """The maxima by name, each (users, n) as the block's users know them."""
@@ -33,7 +33,17 @@ def limits_releases(wanted: Sequence[str]) -> tuple[Release, ...]:
     if not wanted:
         return ()
     discloses = tuple(dict.fromkeys(DISCLOSES[name] for name in wanted))
-    return (Release("limits", ("largest",), discloses, f"largest over users: {', '.join(wanted)}"),)
+    wide = sum(name in BOX for name in wanted)  # these have a value for every column
+    return (
+        Release(
+            "limits",
+            ("largest",),
+            discloses,
+            f"largest over users: {', '.join(wanted)}",
+            shapes={"largest": (Columns(wide, len(wanted) - wide),)},
+            bounds={"largest": FINITE},
+        ),
+    )
 
 
 def _weight(block: Block, centers: FloatArray) -> FloatArray:

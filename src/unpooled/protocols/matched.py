@@ -23,7 +23,7 @@ import numpy as np
 
 from unpooled.kernels.kmeans import cluster
 from unpooled.kernels.matching import matched_mean
-from unpooled.protocols.centroids import CentroidsProtocol, presentable, summary
+from unpooled.protocols.centroids import CentroidsProtocol, presentable, release, summary
 from unpooled.protocols.star import Answer
 from unpooled.types import Body, PartyData, PartyId
 from unpooled.wire.policy import Release
@@ -39,7 +39,7 @@ class MatchedAveraging(CentroidsProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (Release("centroids", ("centroids",), ("sums",), "means of local clusters' rows"),)
+        return (release(self.n_clusters, "means of local clusters' rows"),)
 
     def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
         sets = [reply["centroids"] for reply in replies.values()]

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -53,11 +53,18 @@ import numpy as np
 from unpooled.kernels.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.trimmed import trimmed_cluster
 from unpooled.protocols import sums
-from unpooled.protocols.centroids import ASK, ask_for_centroids, gathered, presentable, summary
+from unpooled.protocols.centroids import (
+    ASK,
+    ask_for_centroids,
+    gathered,
+    presentable,
+    release,
+    summary,
+)
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import AtMost, Release
 
 SENT = ("counts", "radii")
 _LEAST_FOR_RADII = 10
@@ -81,17 +88,25 @@ class OneShotKMeans(StarProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
+        # What a party chooses by itself goes by its number of rows, which nobody else knows.
+        most = self.local_clusters or inf
         if self.send == "radii":
             why = "means of the rows of local clusters, and their root mean square distances"
-            return (Release("centroids", ("centroids", "radii"), ("sums",), why),)
+            return (release(most, why, ("radii",)),)
         why = "means and numbers of the rows of local clusters"
-        fields = ("centroids", "counts", *(("scatter",) if self.n_clusters is None else ()))
-        first = Release("centroids", fields, ("sums", "counts"), why)
-        return (first, sums.RELEASE) if self.refine else (first,)
+        beside = ("counts", *(("scatter",) if self.n_clusters is None else ()))
+        first = release(most, why, beside, ("sums", "counts"))
+        return (first, sums.release(self.found)) if self.refine else (first,)
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK, sums.ASK) if self.refine else (ASK,)
+        return (ASK, sums.question(self.found)) if self.refine else (ASK,)
+
+    @property
+    def found(self) -> AtMost:
+        """How many centres there may be in the end."""
+        most = self.max_clusters if self.n_clusters is None else self.n_clusters
+        return AtMost(most, "clusters")
 
     @property
     def steps(self) -> Mapping[str, Step]:

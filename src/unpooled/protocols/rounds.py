@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
+from math import inf
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from unpooled.protocols.starts import Start
 from unpooled.protocols.stopping import UNREST
 from unpooled.tables import LARGEST
 from unpooled.types import Body, FloatArray, IntArray
-from unpooled.wire.policy import Disclosure, Release
+from unpooled.wire.policy import COLUMNS, Disclosure, Release, Size
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class CentersProtocol(MeshProtocol):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        fields = ("centers", UNREST) if self.tol > 0 else ("centers",)
+        shapes: dict[str, tuple[Size, ...]] = {"centers": (self.start.n_clusters, COLUMNS)}
+        if self.tol > 0:
+            shapes[UNREST] = ()
         why = "a user's centres, which follow from its cluster sums and counts"
         discloses: tuple[Disclosure, ...] = ("sums", "counts")
         if self.start.from_rows:
@@ -53,7 +56,14 @@ class CentersProtocol(MeshProtocol):
         return (
             *self.start.releases,
             *limits_releases(self.wanted),
-            Release("centers", fields, discloses, why),
+            Release(
+                "centers",
+                tuple(shapes),
+                discloses,
+                why,
+                shapes=shapes,
+                bounds={UNREST: inf} if self.tol > 0 else {},
+            ),
         )
 
 

@@ -20,10 +20,18 @@ import numpy as np
 
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, PartyData
+from unpooled.types import Body, FloatArray, PartyData
 from unpooled.wire.disclosure import enough_rows
 from unpooled.wire.message import Ask, Summary
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, FINITE, Release
+
+
+def deviation(moments: Body) -> FloatArray:
+    """The deviation of each column; 1 where the variance is no more than rounding makes of 0."""
+    weight, mean, variance = (moments[name] for name in ("weight", "mean", "variance"))
+    eps = np.finfo(float).eps
+    rounding = weight * eps * variance + (weight * mean * eps) ** 2
+    return np.asarray(np.where(variance <= rounding, 1.0, np.sqrt(variance)))
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,16 @@ class Moments(StarProtocol):
     @property
     def releases(self) -> tuple[Release, ...]:
         why = "number, mean and sum of squared deviations of all rows, column by column"
-        return (Release("moments", ("weight", "mean", "scatter"), ("sums", "counts"), why),)
+        return (
+            Release(
+                "moments",
+                ("weight", "mean", "scatter"),
+                ("sums", "counts"),
+                why,
+                shapes={"weight": (1,), "mean": (COLUMNS,), "scatter": (COLUMNS,)},
+                bounds={"scatter": FINITE},
+            ),
+        )
 
     @property
     def asks(self) -> tuple[Release, ...]:

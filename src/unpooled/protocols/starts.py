@@ -20,7 +20,7 @@ from unpooled.losses import Loss
 from unpooled.protocols.mesh import Block, Peer
 from unpooled.types import Array, FloatArray
 from unpooled.wire.message import Post
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, Release
 
 StartName = Literal["random", "k-means++", "dkm+c"]
 NAMES: tuple[StartName, ...] = ("random", "k-means++", "dkm+c")
@@ -57,7 +57,8 @@ class Start:
         if not self.exchanges:
             return ()
         why = "centres for the start; in the first exchange they are rows, drawn by k-means++"
-        return (Release("start", ("centers",), ("rows",), why),)
+        shapes = {"centers": (self.n_clusters, COLUMNS)}
+        return (Release("start", ("centers",), ("rows",), why, shapes=shapes),)
 
     def centers(self, block: Block, loss: Loss) -> Peer[FloatArray]:
         """The starting centres of the block's users, (users, K, d), inside the loss's domain."""

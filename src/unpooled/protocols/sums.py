@@ -25,13 +25,27 @@ from unpooled.protocols.star import Answer
 from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import coarsened, enough_rows, split_atoms
 from unpooled.wire.message import Summary
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, FINITE, Release, Size
 
 FIELDS = ("sums", "counts", "scatter")
-RELEASE = Release(
-    "sums", FIELDS, ("sums", "counts"), "sums, counts and sums of squares of each cluster's rows"
-)
-ASK = Release("sums", ("centers",), ("model",), "the centres of all parties' rows")
+
+
+def release(n_clusters: Size) -> Release:
+    """What a party sends in a round."""
+    return Release(
+        "sums",
+        FIELDS,
+        ("sums", "counts"),
+        "sums, counts and sums of squares of each cluster's rows",
+        shapes={"sums": (n_clusters, COLUMNS), "counts": (n_clusters,), "scatter": (n_clusters,)},
+        bounds={"sums": FINITE, "scatter": FINITE},
+    )
+
+
+def question(n_clusters: Size) -> Release:
+    """What the coordinator sends in a round."""
+    why, shapes = "the centres of all parties' rows", {"centers": (n_clusters, COLUMNS)}
+    return Release("sums", ("centers",), ("model",), why, shapes=shapes)
 
 
 def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:

@@ -10,19 +10,45 @@ Two policies ship. ``study`` is for experiments inside one process, ``deployment
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from unpooled.checks import whole
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.types import Body, PartyId
+from unpooled.wire.codec import DTYPES
 from unpooled.wire.disclosure import enough
 
 Disclosure = Literal["rows", "sums", "counts", "model"]
 DISCLOSURES: tuple[Disclosure, ...] = ("rows", "sums", "counts", "model")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """An axis of ``times`` d + ``plus`` entries, where d is how many columns the data have."""
+
+    times: int = 1
+    plus: int = 0
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """An axis of 0 to ``most`` entries; ``inf`` where no bound is known in advance.
+
+    Axes of one name are equally long, in a message and in the answer to it.
+    """
+
+    most: float
+    name: str = ""
+
+
+COLUMNS = Columns()
+FINITE = float(np.finfo(np.float64).max)
+"""A bound that only infinity is beyond."""
+Size: TypeAlias = int | Columns | AtMost
 
 
 @dataclass(frozen=True)
@@ -32,16 +58,31 @@ class Release:
     ``fields`` names everything that may be in it; ``discloses`` says what can be read from it:
     ``rows`` (some row itself, or values of single rows), ``sums`` over rows, ``counts`` of rows,
     or ``model`` (parameters from which none of these follows). ``why`` says it in words.
+
+    ``shapes`` has the sizes of a field's axes; a field that is in it is in every message of the
+    kind. In a mesh they are those of one user's part, without the axis of users that comes first.
+    ``bounds`` says how far from 0 numbers may lie: up to :data:`unpooled.tables.LARGEST` if nothing
+    is said, anywhere with ``FINITE``, and ``inf`` admits infinity too. ``types`` names what is not
+    float64. :mod:`unpooled.wire.shapes` compares messages with all this.
     """
 
     kind: str
     fields: tuple[str, ...]
     discloses: tuple[Disclosure, ...]
     why: str
+    shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict, kw_only=True, hash=False)
+    bounds: Mapping[str, float] = field(default_factory=dict, kw_only=True, hash=False)
+    types: Mapping[str, str] = field(default_factory=dict, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         if not self.discloses or not set(self.discloses) <= set(DISCLOSURES):
             raise ValueError(f"{self.kind!r} must disclose some of {DISCLOSURES}.")
+        for name in (*self.shapes, *self.bounds, *self.types):
+            if name not in self.fields:
+                raise ValueError(f"{self.kind!r} has no field {name!r} to say anything about.")
+        for name, dtype in self.types.items():
+            if np.dtype(dtype) not in DTYPES:
+                raise ValueError(f"{name!r} of {self.kind!r} cannot travel as {dtype}.")
 
 
 @dataclass(frozen=True)
@@ -109,6 +150,8 @@ class Deployment:
     min_count: int = 10
     max_rounds: int = 10_000
     max_floats: int = 1_000_000_000
+    kinds: tuple[str, ...] | None = None
+    """The kinds of messages it allows; None allows all that disclose no rows."""
 
     def __post_init__(self) -> None:
         whole("min_count", self.min_count, 1)
@@ -121,12 +164,8 @@ class Deployment:
             )
 
     def review(self, exit: Exit) -> Body | None:
-        """Refuses rows, sums over few, and whatever would go over a cap."""
-        if "rows" in exit.release.discloses:
-            raise PolicyRefusal(
-                f"Party {exit.party} does not send {exit.release.kind!r}, which discloses rows "
-                f"({exit.release.why}); choose a start or method that sends none."
-            )
+        """Refuses rows, kinds not allowed, sums over few, and whatever would go over a cap."""
+        self.refuse_kind(exit.party, exit.release)
         if exit.fewest is not None and not enough(np.array([exit.fewest]), self.min_count)[0]:
             raise PolicyRefusal(
                 f"Party {exit.party} does not send {exit.release.kind!r} of round {exit.round}, "
@@ -144,6 +183,19 @@ class Deployment:
                 f"{self.max_floats}; send less or have its owner raise the cap."
             )
         return exit.body
+
+    def refuse_kind(self, party: PartyId, release: Release) -> None:
+        """Refuses what never leaves, whatever is in it: this is known before a run begins."""
+        if "rows" in release.discloses:
+            raise PolicyRefusal(
+                f"Party {party} does not send {release.kind!r}, which discloses rows "
+                f"({release.why}); choose a start or method that sends none."
+            )
+        if self.kinds is not None and release.kind not in self.kinds:
+            raise PolicyRefusal(
+                f"Party {party} does not send {release.kind!r} ({release.why}), which is not among "
+                f"the kinds it allows ({', '.join(self.kinds) or 'none'}); have its owner add it."
+            )
 
 
 STUDY = Study()

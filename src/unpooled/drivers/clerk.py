@@ -1,0 +1,101 @@
+"""A star party behind a network, where questions come in bytes and may come twice.
+
+The network may deliver a question again, because an answer was lost or late, and the party's
+process may be another one by then. The same question gets the same bytes, without anything being
+computed or counted again; another question under a name that was used before gets none, since it
+would be a second release under one name. :attr:`Clerk.memory` is all that must be kept in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+import numpy as np
+
+from unpooled.drivers.coordinator import digest
+from unpooled.drivers.site import Site
+from unpooled.errors import MalformedMessage, ProtocolError
+from unpooled.types import Array
+from unpooled.wire.codec import decode, decode_state, encode, encode_state
+from unpooled.wire.message import Ask
+
+_OWN = "clerk."
+
+
+class Clerk:
+    """Stands between the network and a :class:`~unpooled.drivers.site.Site`."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self._names: list[str] = []
+        self._last = ""
+        self._reply = b""
+
+    @property
+    def answered(self) -> int:
+        """How many questions the party has answered."""
+        return len(self._names)
+
+    @property
+    def memory(self) -> bytes:
+        """Everything that a later process of the party needs to go on from here."""
+        own = {
+            "names": "\n".join(self._names).encode(),
+            "last": self._last.encode(),
+            "reply": self._reply,
+            "rows": self._rows(),
+        }
+        kept = {_OWN + name: np.frombuffer(value, np.uint8) for name, value in own.items()}
+        return encode_state({**self.site.memory, **kept})
+
+    def remember(self, memory: bytes) -> None:
+        """Goes on from what an earlier process knew."""
+        known = dict(decode_state(memory))
+        own = {name: _taken(known, _OWN + name) for name in ("names", "last", "reply", "rows")}
+        if own["rows"] != self._rows():
+            # What it remembers is about rows by their places.
+            raise ProtocolError(
+                f"The rows of party {self.site.data.name} are not those that it began the run "
+                "with; load the same rows in the same order for every question."
+            )
+        self.site.remember(known)
+        self._names = own["names"].decode("ascii").splitlines()
+        self._last, self._reply = own["last"].decode("ascii"), own["reply"]
+
+    def answer(self, question: bytes, exchange: int) -> bytes | None:
+        """The answer, the same whenever the question is; None if it is withheld."""
+        ask = decode(question)
+        name = self.site.data.name
+        if not isinstance(ask, Ask):
+            raise MalformedMessage(f"Party {name} was sent a {type(ask).__name__}, not a question.")
+        if digest(ask) == self._last:
+            return self._reply
+        called = f"{ask.kind} {ask.round}"
+        if called in self._names:
+            raise ProtocolError(
+                f"Party {name} has answered {ask.kind!r} of round {ask.round} before and repeats "
+                "only its last answer, to the same question; begin a new run to ask another."
+            )
+        reply = self.site.answer(ask, exchange)
+        if reply is None:
+            return None
+        self._names.append(called)
+        self._last, self._reply = digest(ask), encode(reply)
+        return self._reply
+
+    def _rows(self) -> bytes:
+        """What tells these rows from others."""
+        data = self.site.data
+        parts: Mapping[str, Array] = {"rows": data.rows, "weights": data.weights}
+        shapes = repr([(name, part.shape) for name, part in parts.items()])
+        hashed = sha256(shapes.encode())
+        for part in parts.values():
+            hashed.update(np.ascontiguousarray(part).data)
+        return hashed.digest()
+
+
+def _taken(memory: dict[str, Array], name: str) -> bytes:
+    if name not in memory:
+        raise MalformedMessage(f"A party's memory has nothing under {name!r}.")
+    return memory.pop(name).tobytes()
