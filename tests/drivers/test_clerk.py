@@ -113,16 +113,16 @@ def encode_site(own: Clerk) -> bytes:
     return encode_state(own.site.memory)
 
 
-RUN = Agreement(FederatedKMeans(OneShotKMeans(3, 3), max_rounds=5), 3, 7, ("x", "y"))
+RUN = Agreement(FederatedKMeans(OneShotKMeans(3, 3), max_rounds=5), 3, ("x", "y"), 7)
 
 
 def test_the_same_agreement_has_the_same_digest() -> None:
     assert RUN.digest == replace(RUN, protocol=replace(RUN.protocol)).digest  # type: ignore[type-var]
     start = np.arange(6.0).reshape(3, 2)
     for same in (start.copy(), np.asfortranarray(start), start.astype(">f8")):
-        one, other = (Agreement(FederatedKMeans(own), 3) for own in (start, same))
+        one, other = (Agreement(FederatedKMeans(own), 3, 2) for own in (start, same))
         assert one.digest == other.digest
-    assert Agreement(FeCA(np.int64(3), 3), 3).digest == Agreement(FeCA(3, 3), 3).digest  # type: ignore[arg-type]
+    assert Agreement(FeCA(np.int64(3), 3), 3, 2).digest == Agreement(FeCA(3, 3), 3, 2).digest  # type: ignore[arg-type]
 
 
 def test_another_agreement_has_another_digest() -> None:
@@ -132,7 +132,7 @@ def test_another_agreement_has_another_digest() -> None:
         replace(RUN, seed=8),
         replace(RUN, n_parties=4),
         replace(RUN, columns=("y", "x")),
-        replace(RUN, columns=None),
+        replace(RUN, columns=2),
         replace(RUN, protocol=FederatedKMeans(OneShotKMeans(3, 3), max_rounds=6)),
         replace(RUN, protocol=FederatedKMeans(OneShotKMeans(3, 4), max_rounds=5)),
         replace(RUN, protocol=FederatedKMeans(start)),
@@ -151,6 +151,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     class Odd(Mean):
         how: object = print
 
-    refuses(lambda: Agreement(Odd(), 2).digest, "'mean' cannot be compared", InputError)
-    refuses(lambda: Agreement(Mean(), 0), "n_parties=0")
-    refuses(lambda: Agreement(Mean(), 2, -1), "seed=-1")
+    refuses(lambda: Agreement(Odd(), 2, 2).digest, "'mean' cannot be compared", InputError)
+    refuses(lambda: Agreement(Mean(), 0, 2), "n_parties=0")
+    refuses(lambda: Agreement(Mean(), 2, ()), "columns=0")
+    refuses(lambda: Agreement(Mean(), 2, 2, -1), "seed=-1")

@@ -1,4 +1,4 @@
-"""What both sides of a star must agree on before anything is asked: method, parties, seed, columns.
+"""What both sides of a star must agree on before anything is asked: method, parties, columns, seed.
 
 Each side has its own idea of the run; :attr:`Agreement.digest` travels with every question, and a
 party does not answer those of a run that it does not mean to take part in.
@@ -25,19 +25,25 @@ class Agreement:
 
     protocol: StarProtocol
     n_parties: int
+    columns: int | tuple[str, ...]
+    """The columns that every party brings, by name and in this order; or only how many."""
     seed: int = 0
-    columns: tuple[str, ...] | None = None
-    """What the columns are, if that is to be checked: every party brings these, in this order."""
 
     def __post_init__(self) -> None:
         whole("n_parties", self.n_parties, 1)
+        whole("columns", self.n_columns, 1)
         whole("seed", self.seed, 0)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns every party brings."""
+        return len(self.columns) if isinstance(self.columns, tuple) else self.columns
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it, the protocol's parameters included."""
         try:
-            words = _written((self.protocol, self.n_parties, self.seed, self.columns))
+            words = _written((self.protocol, self.n_parties, self.columns, self.seed))
         except TypeError as error:
             raise InputError(
                 f"The parameters of {self.protocol.name!r} cannot be compared between parties "

@@ -1,0 +1,1 @@
+"""Clusters csv files at sites that run Flower."""
