@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# What only Debian has and some test needs; none does so far.
-DEBIAN_PACKAGES :=
+# What only Debian has and some test needs: hosts and links on one machine (tests/network).
+DEBIAN_PACKAGES := iproute2 nftables
 
 .PHONY: demo test test-long test-deps install bench fuzz docs clean
 
@@ -33,8 +33,11 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/dgc_round.py
 	$(BIN)/python benchmarks/one_shot.py --clients 100
 
-fuzz: .venv/.test
+# Seconds for each thing that parses bytes.
+FUZZ_SECONDS ?= 60
+fuzz: .venv/.fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/wire/test_codec.py
+	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 docs: .venv/.test
 	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
@@ -59,7 +62,11 @@ clean:
 	touch $@
 
 .venv/.test: .venv/.demo
-	$(PIP) --editable '.[report,dev]'
+	$(PIP) --editable '.[network,flower,report,dev]'
+	touch $@
+
+.venv/.fuzz: .venv/.test
+	$(PIP) --editable '.[network,flower,report,dev,fuzz]'
 	touch $@
 
 .venv/.all: .venv/.test

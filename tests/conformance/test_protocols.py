@@ -24,8 +24,8 @@ from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.scaling import Moments
-from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.standardised import Standardised
+from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.starts import Start
 from unpooled.testing import Check, conformance
 from unpooled.wire import ledger

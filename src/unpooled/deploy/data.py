@@ -24,6 +24,12 @@ def read_rows(path: Path, name: PartyId, columns: tuple[str, ...], weights: str 
         raise InputError(f"Party {name} has no file {path}; give its data with --data.")
     wanted = (*columns, *((weights,) if weights is not None else ()))
     table = reader(path, name, wanted)
+    for column in wanted[1:]:
+        if len(table[column]) != len(table[wanted[0]]):
+            raise InputError(
+                f"Party {name} has {len(table[column])} values of {column!r} in {path}, but "
+                f"{len(table[wanted[0]])} of {wanted[0]!r}; every row needs a value of each."
+            )
     own = {name: np.column_stack([table[column] for column in columns])}
     weight = None if weights is None else {name: table[weights]}
     return read(own, None, weight, Expected("A party", columns=columns)).parties
@@ -32,9 +38,11 @@ def read_rows(path: Path, name: PartyId, columns: tuple[str, ...], weights: str 
 def _from_npz(path: Path, name: PartyId, wanted: tuple[str, ...]) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
+            members = {key: archive[key] for key in archive.files}
     except Exception as error:
         raise _unreadable(path, name, error) from None
+    # What is no array comes as bytes.
+    arrays = {key: value for key, value in members.items() if isinstance(value, np.ndarray)}
     if all(column in arrays for column in wanted):
         return {column: _vector(arrays[column], path, name, column) for column in wanted}
     X = arrays.get("X")
@@ -44,8 +52,9 @@ def _from_npz(path: Path, name: PartyId, wanted: tuple[str, ...]) -> dict[str, A
             f"Party {name} has {path} with {_listed(arrays)}; it must have an array for every "
             f"column of the plan ({_listed(wanted)}), or one called X with these columns in order."
         )
+    beside = {column: X[:, named.index(column)] for column in named}
     return {
-        column: arrays[column] if column in arrays else X[:, named.index(column)]
+        column: _vector(arrays.get(column, beside.get(column)), path, name, column)
         for column in wanted
     }
 
@@ -69,7 +78,7 @@ def _from_polars(
         ) from None
     try:
         frame = getattr(pl, reader)(path, **how)
-    except Exception as error:
+    except (Exception, pl.exceptions.PanicException) as error:
         raise _unreadable(path, name, error) from None
     for column in wanted:
         if column not in frame.columns:
@@ -92,16 +101,16 @@ def _from_polars(
     return {column: frame[column].cast(pl.Float64).to_numpy() for column in wanted}
 
 
-def _vector(values: Array, path: Path, name: PartyId, column: str) -> Array:
-    if values.ndim != 1:
+def _vector(values: Any, path: Path, name: PartyId, column: str) -> Array:
+    if values.ndim != 1 or values.dtype.kind not in "biuf":
         raise InputError(
-            f"Party {name} has an array {column!r} of shape {values.shape} in {path}; a column has "
-            "one number per row."
+            f"Party {name} has an array {column!r} of shape {values.shape} and type "
+            f"{values.dtype} in {path}; a column has one number per row."
         )
     return values
 
 
-def _unreadable(path: Path, name: PartyId, error: Exception) -> InputError:
+def _unreadable(path: Path, name: PartyId, error: BaseException) -> InputError:
     return InputError(
         f"Party {name} has {path}, which cannot be read as {path.suffix[1:]} "
         f"({type(error).__name__}); check that it is whole and of that kind."
@@ -109,6 +118,6 @@ def _unreadable(path: Path, name: PartyId, error: Exception) -> InputError:
 
 
 def _listed(names: Any, most: int = 6) -> str:
-    shown = [str(name) for name in names]
+    shown = [str(name) if str(name).isprintable() else repr(name) for name in names]
     rest = f" and {len(shown) - most} more" if len(shown) > most else ""
     return (", ".join(shown[:most]) or "nothing") + rest

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from unpooled.errors import InputError
 
 MOST_HOSTS = 20
+RESERVED = {"ca": "the authority's files", "alive": "the keys that show who is there"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 DNS = re.compile(rf"(?=.{{1,253}}\Z)({_LABEL}\.)*(?![0-9]+\Z){_LABEL}", re.ASCII | re.IGNORECASE)
@@ -21,8 +22,8 @@ def check_name(name: str) -> str:
             f"The name {name[:80]!r} cannot become part of network keys; take a letter and up to "
             "62 more letters, digits, '-' or '_'."
         )
-    if name.lower() == "ca":
-        raise InputError(f"The name {name!r} is kept for the authority's files; take another.")
+    if name.lower() in RESERVED:
+        raise InputError(f"The name {name!r} is kept for {RESERVED[name.lower()]}; take another.")
     return name
 
 
@@ -56,6 +57,7 @@ def check_endpoint(endpoint: str, where: str) -> tuple[str, int]:
     if (
         not colon
         or not port.isdecimal()
+        or len(port) > 5
         or not 0 < int(port) < 65536
         or (":" in bare) == (bare == host)
     ):

@@ -64,7 +64,7 @@ def _policy(table: Any, source: str) -> Policy:
         raise InputError(f"{source} has policy = {table!r}; write a table [policy].")
     rest = dict(table)
     name = rest.pop("name", "deployment")
-    if name not in POLICIES:
+    if not isinstance(name, str) or name not in POLICIES:
         raise InputError(f"{source} has the policy {name!r}; give {' or '.join(POLICIES)}.")
     if name == "study" and rest:
         raise InputError(f"{source} sets {next(iter(rest))!r}, but the policy study has no limits.")

@@ -32,6 +32,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, time
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -82,6 +83,8 @@ _MESH = {
     "peers": "tables [peers.NAME] with endpoint and fingerprint",
 }
 _NOT_IN_A_PLAN = ("policy", "random_state", "graph")
+_DEEPEST = 16
+"""Tables and lists in each other; centres for every peer take six."""
 
 
 @dataclass(frozen=True)
@@ -214,10 +217,31 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
             f"The {what} {path} cannot be read ({error.strerror}); give the path of a TOML file."
         ) from None
     try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        content = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"The {what} {path} is not valid TOML: {reason}.") from None
+    _refuse_odd(content, f"The {what} {path}")
+    return content
+
+
+def _refuse_odd(content: Mapping[str, Any], source: str) -> None:
+    """Refuses what can be neither hashed nor quoted: dates, endless numbers, endless nesting."""
+    values: list[Any] = [content]
+    for _ in range(_DEEPEST):
+        values = [
+            inner
+            for value in values
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        for value in values:
+            if isinstance(value, date | time):
+                raise InputError(f"{source} has the date or time {value}; put it in quotes.")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise InputError(f"{source} has a whole number of more than 64 bits; lower it.")
+    if values:
+        raise InputError(f"{source} has more than {_DEEPEST} tables and lists in each other.")
 
 
 def _check_method(content: Mapping[str, Any], star: bool, source: str) -> None:
@@ -304,7 +328,11 @@ def _edges(
         raise InputError(f"{source} has edges that are no list; give {_MESH['edges']}.")
     edges = []
     for pair in pairs:
-        if not (isinstance(pair, list) and len(pair) == 2 and all(a in members for a in pair)):
+        if not (
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(isinstance(end, str) and end in members for end in pair)
+        ):
             raise InputError(f"{source} has the edge {pair!r}, which is no pair of its peers.")
         if pair[0] == pair[1]:
             raise InputError(f"{source} has an edge from {pair[0]} to itself; leave it out.")

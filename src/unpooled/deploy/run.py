@@ -22,7 +22,7 @@ from unpooled.drivers.options import Options, serving
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import JOURNAL, StateDirectory
 from unpooled.drivers.zenoh import Files, Place, ZenohTransport
-from unpooled.errors import InputError, StateError
+from unpooled.errors import InputError, ProtocolError, StateError
 from unpooled.kernels.assignment import nearest
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.star import StarProtocol
@@ -106,6 +106,8 @@ def take_part(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Se
         setting.report({"event": "waiting", "for": [COORDINATOR]})
         with serving(Options()) as serve:
             (result,) = serve(lambda _: party.run(), [None])
+        if "centers" not in result:
+            raise ProtocolError(f"The coordinator sent {name} a result without centres.")
         results.write_labels(state, results.star_labels(parties.rows, result))
         results.write_centers(state, plan, result)
         facts = {"answered": party.clerk.answered, "refused": _refused(node)}
@@ -208,8 +210,7 @@ def _node(plan: Plan, member: Member, state: StateDirectory, setting: Setting) -
         identity = credentials.identity
         files = Files(credentials.key, credentials.certificate, credentials.ca)
     place = Place(member.name, member.endpoint, {n: o.endpoint for n, o in others.items()})
-    timeout = plan.timing.round_timeout
-    transport = ZenohTransport(place, files, lease=min(10.0, timeout), block=min(5.0, timeout))
+    transport = ZenohTransport(place, files)
     fingerprints = {name: other.fingerprint for name, other in others.items()}
     return Node(identity, fingerprints, plan.hash, state, transport)
 

@@ -9,11 +9,11 @@ would be a second release under one name. :attr:`Clerk.memory` is all that must 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from hashlib import sha256
 
 import numpy as np
 
-from unpooled.drivers.coordinator import digest
 from unpooled.drivers.site import Site
 from unpooled.errors import MalformedMessage, ProtocolError
 from unpooled.types import Array
@@ -44,7 +44,7 @@ class Clerk:
             "names": "\n".join(self._names).encode(),
             "last": self._last.encode(),
             "reply": self._reply,
-            "rows": self._rows(),
+            "rows": self._rows,
         }
         kept = {_OWN + name: np.frombuffer(value, np.uint8) for name, value in own.items()}
         return encode_state({**self.site.memory, **kept})
@@ -53,7 +53,7 @@ class Clerk:
         """Goes on from what an earlier process knew."""
         known = dict(decode_state(memory))
         own = {name: _taken(known, _OWN + name) for name in ("names", "last", "reply", "rows")}
-        if own["rows"] != self._rows():
+        if own["rows"] != self._rows:
             # What it remembers is about rows by their places.
             raise ProtocolError(
                 f"The rows of party {self.site.data.name} are not those that it began the run "
@@ -69,7 +69,8 @@ class Clerk:
         name = self.site.data.name
         if not isinstance(ask, Ask):
             raise MalformedMessage(f"Party {name} was sent a {type(ask).__name__}, not a question.")
-        if digest(ask) == self._last:
+        asked = sha256(question).hexdigest()
+        if asked == self._last:
             return self._reply
         called = f"{ask.kind} {ask.round}"
         if called in self._names:
@@ -81,9 +82,10 @@ class Clerk:
         if reply is None:
             return None
         self._names.append(called)
-        self._last, self._reply = digest(ask), encode(reply)
+        self._last, self._reply = asked, encode(reply)
         return self._reply
 
+    @cached_property
     def _rows(self) -> bytes:
         """What tells these rows from others."""
         data = self.site.data

@@ -269,6 +269,8 @@ class Link:
         _, run, plan, incarnation, counter, exchange, length = _HEAD.unpack_from(data)
         head = data[: _HEAD.size + length]
         sender = head[_HEAD.size :]
+        if self._pending is not None and run == self._pending.run:
+            return None  # it came before the word of who sent it; it comes again
         if session is None or run != session.run:
             raise self._no("another run", "a message of another run")
         if plan != self.plan:
@@ -280,7 +282,8 @@ class Link:
         if counter <= self._seen:
             raise self._no("replayed", f"message {counter} again")
         try:
-            plain = session.open.decrypt(_nonce(counter), data[len(head) :], head)
+            box = memoryview(data)[len(head) :]
+            plain = session.open.decrypt(_nonce(counter), box, head)
         except (InvalidTag, OverflowError):
             raise self._no("bad seal", "a message whose seal does not fit") from None
         self._seen = counter

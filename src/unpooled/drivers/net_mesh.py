@@ -80,6 +80,8 @@ class Neighbour:
     """The last exchange in which it was heard."""
     posts: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
     """What it said in this exchange and the next."""
+    fits: int = _NEVER
+    """The latest exchange whose post was looked at and is as it should be."""
     ended: int | None = None
     """The last exchange it took part in, once it has said good-bye."""
     words: tuple[Message, bytes] | None = None
@@ -88,6 +90,8 @@ class Neighbour:
     """When anything came from it."""
     lost_since: float | None = None
     seen_our_end: bool = False
+    resent: float = 0.0
+    """When something was last sent to it once more."""
     silent: list[list[int]] = field(default_factory=list)
     """Exchanges in which it was not heard, as [first, last]."""
 
@@ -128,8 +132,8 @@ class MeshPeer:
         self._releases = {release.kind: release for release in protocol.releases}
         self._timing = timing
         self._observe = observe
-        self._lines = Chain(state.path / LEDGER, sync=False)
-        self._journal = Journal(state.path / JOURNAL, sync=False)
+        self._lines = Chain(state.path / LEDGER)
+        self._journal = Journal(state.path / JOURNAL, to_disk=False)
         self._logged = {line["exchange"] for line in self._lines.lines}
         self._peer = protocol.peer(block)
         self._post: Post | None = None
@@ -256,8 +260,11 @@ class MeshPeer:
 
     def _resolved(self, other: Neighbour, n: int, post: Post) -> bool:
         """Whether it is known what this neighbour's part in exchange n is."""
+        if other.fits == n:
+            return True
         if n in other.posts:
             if self._fits(other, other.posts[n][0], post, n):
+                other.fits = n
                 return True
             del other.posts[n]
         if other.ended is not None and n > other.ended:
@@ -404,6 +411,9 @@ class MeshPeer:
 
     def _take_bye(self, other: Neighbour, event: Received) -> None:
         (last,) = _numbers(event.message, 1)
+        if not _NEVER <= last < _FARTHEST:
+            self._refuse(other, "out of round", f"a good-bye after exchange {last}")
+            return
         if other.ended is None:
             words = event.message.body.get("words", np.empty(0))
             other.words = (decode(words.tobytes()), words.tobytes()) if words.size else None
@@ -412,8 +422,9 @@ class MeshPeer:
         self.node.send(other.name, Post(_SEEN, 0, {}), self._exchange)
 
     def _send_again(self, other: Neighbour, n: int) -> None:
-        plain = self._own.get(n)
-        if plain is not None and self.node.up(other.name):
+        plain, now = self._own.get(n), monotonic()
+        if plain is not None and self.node.up(other.name) and now >= other.resent + _NUDGE / 2:
+            other.resent = now
             self._log(n, decode(plain), plain, [other.name], again=True)
             self.node.send(other.name, plain, n)
 
@@ -465,11 +476,13 @@ def heard_by_one(
 ) -> Heard:
     """What a single user has heard, from those of its neighbours that spoke."""
     alive = np.array([int(j) in spoken for j in near.ends[1]], dtype=bool)
-    silence = {name: np.zeros_like(value) for name, value in own.items()}
+    heard = [spoken.get(int(j)) for j in near.outer]
     outer = {
-        name: np.concatenate([spoken.get(int(j), silence)[name] for j in near.outer])
-        for name in own
-        if len(near.outer)
+        name: np.concatenate(
+            [np.zeros_like(value) if body is None else body[name] for body in heard]
+        )
+        for name, value in own.items()
+        if heard
     }
     return Heard(near.keep(alive), own, sealed(outer), np.array([awake]))
 

@@ -19,6 +19,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -44,6 +45,7 @@ from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, PartyId
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.message import Ask, Message, Note, Post, Reply
+from unpooled.wire.policy import COLUMNS, AtMost, Release, Size
 from unpooled.wire.shapes import lengths, misfit
 
 COORDINATOR = "coordinator"
@@ -56,7 +58,12 @@ _REFUSAL, _FAILED, _RESULT, _BYE = (
 )
 _AGAIN = 1.0
 """Seconds after which a question without an answer is repeated."""
-SHARED = ("centers", "mean", "scale")
+_RUN_LENGTH = 16
+SHARED: Mapping[str, tuple[Size, ...]] = {
+    "centers": (AtMost(inf), COLUMNS),
+    "mean": (COLUMNS,),
+    "scale": (COLUMNS,),
+}
 """What parties get of the result: what they need to label their rows."""
 
 
@@ -99,9 +106,9 @@ class StarCoordinator:
         self._columns = n_columns
         self._timing = timing
         self._observe = observe
-        self._journal = Journal(state.path / JOURNAL, sync=True)
-        self._lines = Chain(state.path / LEDGER, sync=True)
-        self._run = state.read("run") or secrets.token_bytes(16)
+        self._journal = Journal(state.path / JOURNAL)
+        self._lines = Chain(state.path / LEDGER)
+        self._run = state.read("run") or secrets.token_bytes(_RUN_LENGTH)
         state.write("run", self._run)
         self._ready: set[PartyId] = set()
         self._absent: set[PartyId] = set()
@@ -229,7 +236,8 @@ class StarCoordinator:
             if self._open is not None and name not in self._done:
                 self.node.send(name, self._open[1], self.conductor.exchange)
         elif message.kind == _REFUSAL:
-            self.refusals[name] = spoken(message)
+            if event.exchange == self.conductor.exchange and name not in self._replies:
+                self.refusals[name] = spoken(message)
         elif message.kind == _BYE:
             self._said_bye.add(name)
         elif message.kind != _HERE:
@@ -294,7 +302,7 @@ class StarParty:
         self._state = state
         self._timing = timing
         self._observe = observe
-        self._lines = Chain(state.path / LEDGER, sync=True)
+        self._lines = Chain(state.path / LEDGER)
         self._logged = {line["digest"] for line in self._lines.lines if "digest" in line}
         memory = state.read("memory")
         if memory is not None:
@@ -311,8 +319,12 @@ class StarParty:
                 silence = monotonic()
                 kind = event.message.kind
                 if kind == _RESULT:
-                    self._say(_BYE)
-                    return event.message.body
+                    wrong = _wrong_result(event.message.body, self._columns)
+                    if wrong is None:
+                        self._say(_BYE)
+                        return event.message.body
+                    self._refuse(event, f"a result: {wrong}")
+                    continue
                 if kind == _FAILED:
                     raise QuorumLost(f"The coordinator has given up: {spoken(event.message)}")
                 try:
@@ -338,7 +350,7 @@ class StarParty:
     def _take(self, event: Received) -> None:
         message = event.message
         if message.kind == _RUN:
-            self._join(message.body["run"].tobytes() if "run" in message.body else b"")
+            self._join(event)
         elif message.kind == _HERE:
             self._say(_HERE)
         elif isinstance(message, Ask) and message.kind in self._asks:
@@ -350,14 +362,19 @@ class StarParty:
         else:
             self._refuse(event, f"{message.kind!r}, which the protocol does not declare")
 
-    def _join(self, run: bytes) -> None:
+    def _join(self, event: Received) -> None:
+        named = event.message.body.get("run", np.empty(0))
+        run = named.tobytes()
+        if named.dtype != np.uint8 or len(run) != _RUN_LENGTH:
+            self._refuse(event, "a run without a name")
+            return
         if self._run is not None and run != self._run and self.clerk.answered:
             error = StateError(
                 f"{self.name} has answered in another run of this plan, and answers to both could "
                 "be subtracted from each other; go on with that one (--resume at the coordinator), "
                 f"or, if its owner agrees, move {self._state.path} away."
             )
-            self._say(_REFUSAL, str(error))
+            self._say(_REFUSAL, str(error), event.exchange)
             raise error
         self._run = run
         self._state.write("run", run)
@@ -372,11 +389,11 @@ class StarParty:
         except (LedgerRefusal, ProtocolError) as refusal:
             self._lines.append({"refused": ask.kind, "round": ask.round, "why": str(refusal)})
             self.node.refuse(event.sender, "refused", str(refusal))
-            self._say(_REFUSAL, str(refusal))
+            self._say(_REFUSAL, str(refusal), event.exchange)
             return
         fresh = self.clerk.answered > before
         if fresh:
-            self._state.write("memory", self.clerk.memory)
+            self._state.write("memory", self.clerk.memory, at_once=False)
         self._log(ask, plain, event.exchange)
         self.node.send(event.sender, plain, event.exchange)
         if self._observe is not None and fresh:
@@ -401,14 +418,26 @@ class StarParty:
         )
         self._logged.add(digest_)
 
-    def _say(self, kind: str, text: str = "") -> None:
+    def _say(self, kind: str, text: str = "", exchange: int = 0) -> None:
         body = {"why": words(text)} if text else {}
-        self.node.send(COORDINATOR, Post(kind, 0, body), self.clerk.answered)
+        self.node.send(COORDINATOR, Post(kind, 0, body), exchange)
 
     def _refuse(self, event: Received, what: str) -> None:
         self.node.refuse(
             event.sender, "does not fit", f"{self.name} refuses {what}, from {event.sender}."
         )
+
+
+def _wrong_result(body: Body, n_columns: int) -> str | None:
+    """Why rows cannot be labelled by this; None if they can."""
+    shapes = {name: shape for name, shape in SHARED.items() if name in body}
+    release = Release(_RESULT, tuple(shapes), ("model",), "the result", shapes=shapes)
+    wrong = misfit(release, body, n_columns)
+    if wrong is None and "centers" in body and not len(body["centers"]):
+        wrong = "there are no centres"
+    if wrong is None and "scale" in body and not (body["scale"] > 0).all():
+        wrong = "a scale is not positive"
+    return wrong
 
 
 def words(text: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Protocol, TypeAlias
 
 from unpooled.drivers.identity import Identity
-from unpooled.drivers.link import HELLO, Link, Received, Up
+from unpooled.drivers.link import HELLO, Known, Link, Received, Up
 from unpooled.drivers.state import StateDirectory
 from unpooled.errors import LinkRefusal
 from unpooled.types import PartyId
@@ -83,14 +83,14 @@ class Node:
         self.bytes_out = self.bytes_in = 0
         self._state = state
         self._transport = transport
-        self._known = state.read_json("known") or {}
+        self._known = _known(state)
         self._links = {
             name: Link(me, name, plan, print_, state.incarnation, limits=limits)
             for name, print_ in others.items()
         }
-        for name, (incarnation, hello) in self._known.items():
+        for name, newest in self._known.items():
             if name in self._links:
-                self._links[name].known = (int(incarnation), str(hello))
+                self._links[name].known = newest
         self._listening: dict[str, PartyId] = {}
         self._events: deque[Event] = deque()
         self._next_tick = 0.0
@@ -125,7 +125,7 @@ class Node:
                 return arrived
             if arrived is not None:
                 self._take(arrived)
-            elif monotonic() >= until:
+            if not self._events and monotonic() >= until:
                 return None
 
     def refuse(self, name: PartyId, reason: str, sentence: str) -> None:
@@ -150,16 +150,14 @@ class Node:
         except LinkRefusal as refusal:
             self.refuse(name, refusal.reason, str(refusal))
             event = None
-        for run in own.runs:
-            self._listen(run, name)  # before the answer tells them that they may send there
-        self._flush(name)
+        if not isinstance(event, Received):
+            for run in own.runs:
+                self._listen(run, name)  # before the answer tells them that they may send there
+            self._flush(name)
+            self._forget_runs(name)
         if isinstance(event, Up):
             self._known[name] = own.known
             self._state.write_json("known", self._known)
-            for key in [key for key, whose in self._listening.items() if whose == name]:
-                if key.split("/")[1] not in {HELLO, *own.runs}:
-                    del self._listening[key]
-                    self._transport.unlisten(key)
         if event is not None:
             self._events.append(event)
 
@@ -169,6 +167,14 @@ class Node:
             self._listening[key] = name
             self._transport.listen(key)
 
+    def _forget_runs(self, name: PartyId) -> None:
+        """Listens no more under names of runs that came to nothing or are over."""
+        alive = {HELLO, *self._links[name].runs}
+        for key in [key for key, whose in self._listening.items() if whose == name]:
+            if key.split("/")[1] not in alive:
+                del self._listening[key]
+                self._transport.unlisten(key)
+
     def _flush(self, name: PartyId) -> None:
         outbox = self._links[name].outbox
         while outbox:
@@ -177,3 +183,12 @@ class Node:
     def _put(self, name: PartyId, run: str, data: bytes) -> None:
         self.bytes_out += len(data)
         self._transport.put(f"unpooled/{run}/{self.me.name}/{name}", data)
+
+
+def _known(state: StateDirectory) -> dict[PartyId, Known]:
+    """The newest process of each of the others that this party has ever seen."""
+    try:
+        known = state.read_json("known") or {}
+        return {name: (int(number), str(hello)) for name, (number, hello) in known.items()}
+    except (TypeError, ValueError):
+        raise state.damaged("known") from None

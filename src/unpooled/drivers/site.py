@@ -64,6 +64,8 @@ class Site:
         """The party's answer, None if it is withheld; PolicyRefusal if its policy says no."""
         if ask.kind not in self._steps:
             raise ProtocolError(f"Parties have no step for the question {ask.kind!r}.")
+        if ask.round < 0:
+            raise ProtocolError(f"The question {ask.kind!r} has the round {ask.round}, below 0.")
         copies, exchange = self._link.copies, self._link.exchange(exchange)
         self.ledger.receive(ask, copies, exchange)
         rng = np.random.default_rng([*self._seed, crc32(ask.kind.encode()), ask.round])

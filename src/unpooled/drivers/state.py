@@ -14,8 +14,11 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock, Thread
+from time import sleep
 from typing import IO, Any
 from zlib import crc32
 
@@ -36,14 +39,22 @@ class StateDirectory:
         except OSError as error:
             raise StateError(
                 f"The state directory {path} of {name} cannot be used ({error.strerror}); choose "
-                "another with --state."
+                "another with --to."
             ) from error
+        try:
+            self._claim(plan, name)
+        except StateError:
+            self._lock.close()
+            raise
+
+    def _claim(self, plan: str, name: str) -> None:
+        path = self.path
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StateError(
                 f"Another process of {name} is using {path}; stop it, or choose another directory "
-                "with --state."
+                "with --to."
             ) from None
         mine = {"plan": plan, "name": name}
         owner = self.read_json("owner") or mine
@@ -51,24 +62,33 @@ class StateDirectory:
             raise StateError(
                 f"{path} holds the state of {owner.get('name')} in another plan "
                 f"({str(owner.get('plan'))[:16]}, not {plan[:16]}); give {name} a directory of its "
-                "own with --state, or move this one away."
+                "own with --to, or move this one away."
             )
         self.write_json("owner", mine)
-        self.incarnation = int((self.read_json("incarnation") or {"started": 0})["started"]) + 1
+        started = (self.read_json("incarnation") or {"started": 0}).get("started")
+        if not isinstance(started, int) or not 0 <= started < 2**62:
+            raise self.damaged("incarnation")
+        self.incarnation = started + 1
         self.write_json("incarnation", {"started": self.incarnation})
 
     def close(self) -> None:
         """Gives the directory free."""
         self._lock.close()
 
-    def write(self, file: str, data: bytes) -> None:
-        """Replaces a file as a whole: whoever looks sees the old one or the new one."""
+    def write(self, file: str, data: bytes, *, at_once: bool = True) -> None:
+        """Replaces a file as a whole: whoever looks sees the old one or the new one.
+
+        It outlives the process when this returns, and with ``at_once`` a power failure too.
+        """
         fresh = self.path / (file + ".new")
         with _private(fresh, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if at_once:
+                os.fsync(stream.fileno())
         fresh.replace(self.path / file)
+        if not at_once:
+            _TO_DISK.soon(self.path / file)
 
     def read(self, file: str) -> bytes | None:
         """The file's bytes; None if there is none."""
@@ -91,27 +111,29 @@ class StateDirectory:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise StateError(f"{self.path / file} is damaged; move {self.path} away to start anew.")
+            raise self.damaged(file)
         return value
+
+    def damaged(self, file: str) -> StateError:
+        """What to raise when a file does not say what was written to it."""
+        return StateError(f"{self.path / file} is damaged; move {self.path} away to start anew.")
 
 
 class Chain:
     """An append-only file of lines, each with the hash of the one before."""
 
-    def __init__(self, path: Path, *, sync: bool) -> None:
-        self._sync = sync
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self.lines = list(chained(path, mend=True))
         self._last = self.lines[-1]["hash"] if self.lines else _FIRST
         self._stream = _private(path, "ab")
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Adds a line; it is on its way to the disk when this returns."""
+        """Adds a line; it outlives the process when this returns."""
         text = json.dumps({**line, "previous": self._last})
         self._last = sha256(text.encode()).hexdigest()
-        self._stream.write(f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
-        self._stream.flush()
-        if self._sync:
-            os.fsync(self._stream.fileno())
+        os.write(self._stream.fileno(), f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
+        _TO_DISK.soon(self._path)
 
     def close(self) -> None:
         """Ends writing."""
@@ -149,14 +171,21 @@ def chained(path: Path, *, mend: bool = False) -> Iterator[dict[str, Any]]:
 
 
 _RECORD = struct.Struct("<IIQ")
-"""CRC of the rest, length of the header, length of all parts."""
+"""CRC of the header, its length, the length of all parts.
+
+Whether the parts are whole, their length tells: the file only ever grows at its end.
+"""
 
 
 class Journal:
-    """An append-only file of records: a header in JSON and byte strings."""
+    """An append-only file of records: a header in JSON and byte strings.
 
-    def __init__(self, path: Path, *, sync: bool) -> None:
-        self._sync = sync
+    Without ``to_disk`` the system takes its time with writing it, as with any file.
+    """
+
+    def __init__(self, path: Path, *, to_disk: bool = True) -> None:
+        self._path = path
+        self._to_disk = to_disk
         self.records = list(recorded(path, mend=True))
         """What earlier processes wrote."""
         self._stream = _private(path, "ab")
@@ -165,14 +194,10 @@ class Journal:
         """Adds a record."""
         sizes = {name: len(part) for name, part in parts.items()}
         head = json.dumps({**header, "parts": sizes}).encode()
-        check = crc32(head)
-        for part in parts.values():
-            check = crc32(part, check)
-        fixed = _RECORD.pack(check, len(head), sum(sizes.values()))
-        self._stream.writelines([fixed, head, *parts.values()])
-        self._stream.flush()
-        if self._sync:
-            os.fsync(self._stream.fileno())
+        fixed = _RECORD.pack(crc32(head), len(head), sum(sizes.values()))
+        _write_all(self._stream.fileno(), [fixed, head, *parts.values()])
+        if self._to_disk:
+            _TO_DISK.soon(self._path)
 
     def close(self) -> None:
         """Ends writing."""
@@ -192,7 +217,7 @@ def recorded(
             if at + _RECORD.size + head_size + parts_size > size:
                 break
             head, rest = stream.read(head_size), stream.read(parts_size)
-            if crc32(rest, crc32(head)) != check:
+            if crc32(head) != check:
                 break
             header = json.loads(head)
             parts, begin = {}, 0
@@ -203,6 +228,55 @@ def recorded(
             yield header, parts
     if at < size and mend:
         os.truncate(path, at)
+
+
+def _write_all(descriptor: int, parts: list[bytes]) -> None:
+    """Writes the parts one after the other, without putting them together first."""
+    left = sum(map(len, parts))
+    written = os.writev(descriptor, parts)
+    if written < left:  # the disk is full, or a signal came
+        rest = b"".join(parts)[written:]
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+
+class _ToDisk:
+    """Sees to it that files reach the disk soon, without anybody having to wait for it.
+
+    What a process has written survives its death anyhow; this is for power failures.
+    """
+
+    def __init__(self) -> None:
+        self._paths: set[Path] = set()
+        self._lock = Lock()
+        self._thread: Thread | None = None
+
+    def soon(self, path: Path) -> None:
+        """Within about a second."""
+        with self._lock:
+            self._paths.add(path)
+            if self._thread is None:
+                self._thread = Thread(target=self._work, daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            sleep(0.5)
+            with self._lock:
+                paths, self._paths = self._paths, set()
+                if not paths:
+                    self._thread = None
+                    return
+            for path in paths:
+                with suppress(OSError):
+                    descriptor = os.open(path, os.O_RDONLY)
+                    try:
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
+
+
+_TO_DISK = _ToDisk()
 
 
 def _private(path: Path, mode: str) -> IO[bytes]:

@@ -28,6 +28,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
+from typing import TypeAlias
 
 import numpy as np
 
@@ -190,9 +191,50 @@ class _Reader:
         return name
 
 
-def _decode(
-    data: bytes | memoryview, limits: Limits
-) -> tuple[int, str, int, int | None, dict[str, Array]]:
+Decoded: TypeAlias = tuple[int, str, int, int | None, dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A header that was read before: messages of a run differ in their rounds and numbers only."""
+
+    start: bytes
+    """Up to the round."""
+    rest: bytes
+    """From behind the round to the first buffer."""
+    type_code: int
+    kind: str
+    quorum: int | None
+    fields: tuple[tuple[str, np.dtype, tuple[int, ...], int, int], ...]
+    """Name, type, shape, count and place of every array."""
+
+    def decoded(self, data: bytes | memoryview) -> Decoded | None:
+        """The message, if this is its header."""
+        if (
+            data[: _ROUND.start] != self.start
+            or data[_ROUND.stop : len(self.rest) + _ROUND.stop] != self.rest
+        ):
+            return None
+        number = int.from_bytes(data[_ROUND], "little", signed=True)
+        body = {
+            name: np.frombuffer(data, dtype, count, at).reshape(shape)
+            for name, dtype, shape, count, at in self.fields
+        }
+        return self.type_code, self.kind, number, self.quorum, body
+
+
+_ROUND = slice(5, 13)
+_SEEN: dict[tuple[int, Limits], _Seen] = {}
+_MOST_SEEN = 64
+
+
+def _decode(data: bytes | memoryview, limits: Limits) -> Decoded:
+    seen = _SEEN.get((len(data), limits))
+    known = seen.decoded(data) if seen is not None else None
+    return known if known is not None else _read(data, limits)
+
+
+def _read(data: bytes | memoryview, limits: Limits) -> Decoded:
     if len(data) > limits.max_bytes:
         raise OversizedMessage(f"A message of {len(data)} bytes is over {limits.max_bytes}.")
     reader = _Reader(data)
@@ -209,10 +251,28 @@ def _decode(
     if len({name for name, _, _ in specs}) != n_fields:
         raise MalformedMessage(f"{kind!r} has two fields of one name.")
     reader.skip_padding()
+    begin = reader.at
     body = {name: _array(reader, name, dtype, shape) for name, dtype, shape in specs}
     if reader.at != len(reader.data):
         raise MalformedMessage(f"{len(reader.data) - reader.at} bytes follow the message.")
-    return type_code, kind, number, None if quorum == -1 else quorum, body
+    found = type_code, kind, number, None if quorum == -1 else quorum, body
+    _note(reader.data, begin, found, limits)
+    return found
+
+
+def _note(data: memoryview, begin: int, found: Decoded, limits: Limits) -> None:
+    """Remembers the header, where nothing but the header needs to be looked at."""
+    type_code, kind, _, quorum, body = found
+    if len(_SEEN) >= _MOST_SEEN or any(
+        not v.size or v.nbytes % 8 or v.dtype == np.bool_ for v in body.values()
+    ):
+        return
+    fields, at = [], begin
+    for name, value in body.items():
+        fields.append((name, value.dtype, value.shape, value.size, at))
+        at += value.nbytes
+    start, rest = bytes(data[: _ROUND.start]), bytes(data[_ROUND.stop : begin])
+    _SEEN[len(data), limits] = _Seen(start, rest, type_code, kind, quorum, tuple(fields))
 
 
 def _field(reader: _Reader, limits: Limits) -> tuple[str, np.dtype, tuple[int, ...]]:

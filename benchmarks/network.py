@@ -1,0 +1,336 @@
+"""Rounds per second on a network, against a bare Zenoh loop that sends the same bytes.
+
+Both with mutual TLS on loopback and a process per party. The bare loop has Zenoh's configuration of
+`unpooled` and no more: it puts the bytes, waits for those of the others, and counts. Ours is the
+whole of it: policy, ledger, journal, seals, checks, and the algorithm.
+
+- mesh: a ring of four peers that average what they hear, 80 kB a message.
+- mesh, DGC: the same with distributed gradient clustering, 10 centres of 1,000 columns and 30 rows
+  a peer: what the algorithm itself computes is in it.
+- star: a coordinator that asks three parties for 80 kB, question after question.
+
+Each repetition runs the bare loop and ours one after the other; what is reported is the ratio.
+
+    python benchmarks/network.py [--runs 3] [--rounds 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, ClassVar
+
+import numpy as np
+import zenoh
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from unpooled.deploy import keys
+from unpooled.drivers.identity import Identity, fingerprint
+from unpooled.drivers.net_mesh import MeshPeer, Timing
+from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.drivers.network import Node
+from unpooled.drivers.options import Options, serving
+from unpooled.drivers.site import Site
+from unpooled.drivers.state import StateDirectory
+from unpooled.drivers.zenoh import Files, Place, ZenohTransport, configuration
+from unpooled.graphs import topology
+from unpooled.protocols.dgc import DGC
+from unpooled.protocols.mesh import Block, MeshProtocol, Peer
+from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
+from unpooled.protocols.starts import Start
+from unpooled.types import Body, Parties, PartyData
+from unpooled.wire.message import Ask, Post, Summary
+from unpooled.wire.policy import STUDY, Release
+
+NUMBERS = 10_000
+PEERS = ("N0", "N1", "N2", "N3")
+STAR = (COORDINATOR, "P0", "P1", "P2")
+PLAN = b"benchmark".ljust(32)
+WARM_UP = 20
+
+
+def others(name: str) -> list[str]:
+    """Whom this one talks to."""
+    if name in PEERS:
+        i = PEERS.index(name)
+        return [PEERS[(i - 1) % 4], PEERS[(i + 1) % 4]]
+    return list(STAR[1:]) if name == COORDINATOR else [COORDINATOR]
+
+
+@dataclass(frozen=True)
+class Echo(StarProtocol):
+    """A coordinator that asks for as much as it sends."""
+
+    questions: int
+    name: ClassVar[str] = "echo"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release("echo", ("x",), ("sums",), "numbers", shapes={"x": (NUMBERS,)}),)
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (Release("echo", ("x",), ("model",), "numbers", shapes={"x": (NUMBERS,)}),)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {"echo": self.echo}
+
+    def echo(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+        """The same, plus one."""
+        return Summary({"x": body["x"] + 1.0}, np.zeros(len(data.rows), dtype=np.int64)), {}
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        x = np.zeros(NUMBERS)
+        for number in range(self.questions):
+            if number == WARM_UP:
+                began = time.perf_counter()
+            replies = yield Ask("echo", {"x": x}, number)
+            x = np.mean([reply["x"] for reply in replies.values()], axis=0)
+        rate = (self.questions - WARM_UP) / (time.perf_counter() - began)
+        return {"rate": np.array(rate)}
+
+
+@dataclass(frozen=True)
+class Average(MeshProtocol):
+    """Peers that take the mean of what they and their neighbours say, again and again."""
+
+    rounds: int
+    name: ClassVar[str] = "average"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release("x", ("x",), ("sums",), "numbers", shapes={"x": (NUMBERS,)}),)
+
+    def peer(self, block: Block) -> Peer[Body]:
+        x = np.full((len(block), NUMBERS), float(block.neighbourhood.users[0]))
+        for number in range(self.rounds):
+            heard = yield Post("x", number, {"x": x})
+            x = (x + heard.neighbour_sum("x")) / (1.0 + heard.degrees[:, None])
+        return {"x": x}
+
+
+def place(name: str, ports: dict[str, int]) -> Place:
+    """Its endpoint and its neighbours'; star parties only dial."""
+    ends = {n: f"127.0.0.1:{port}" for n, port in ports.items() if n[0] != "P"}
+    return Place(name, ends.get(name, ""), {other: ends.get(other, "") for other in others(name)})
+
+
+def files(folder: Path, name: str) -> Files:
+    """Where the keys are."""
+    return Files(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
+
+
+def bare(name: str, folder: Path, ports: dict[str, int], rounds: int) -> float:
+    """Rounds per second of a loop that puts and waits, and does nothing else."""
+    config = zenoh.Config.from_json5(
+        json.dumps(configuration(place(name, ports), files(folder, name)))
+    )
+    session = zenoh.open(config)
+    data = bytes(8 * NUMBERS)
+    heard = {
+        run: {
+            n: session.declare_subscriber(
+                f"unpooled/{run}/{n}/{name}", zenoh.handlers.FifoChannel(256)
+            )
+            for n in others(name)
+        }
+        for run in ("hello", "bare")
+    }
+    say = {
+        run: [
+            session.declare_publisher(
+                f"unpooled/{run}/{name}/{n}",
+                congestion_control=zenoh.CongestionControl.BLOCK,
+                reliability=zenoh.Reliability.RELIABLE,
+                express=True,
+            )
+            for n in others(name)
+        ]
+        for run in ("hello", "bare")
+    }
+    _meet(say["hello"], heard["hello"])
+    answers = name[0] == "P"
+    used = time.process_time()
+    for number in range(rounds):
+        if number == WARM_UP:
+            began = time.perf_counter()
+        if not answers:
+            for publisher in say["bare"]:
+                publisher.put(data)
+        for subscriber in heard["bare"].values():
+            subscriber.recv().payload.to_bytes()
+        if answers:
+            for publisher in say["bare"]:
+                publisher.put(data)
+    rate = (rounds - WARM_UP) / (time.perf_counter() - began)
+    print("cpu ms", 1e3 * (time.process_time() - used) / rounds, file=sys.stderr)
+    time.sleep(1.0)
+    session.close()
+    return rate
+
+
+def _meet(say: list[Any], heard: dict[str, Any]) -> None:
+    """Says hello until everybody has said it."""
+    missing = set(heard)
+    end = None
+    while end is None or time.monotonic() < end:
+        for publisher in say:
+            publisher.put(b"hello")
+        for name, subscriber in heard.items():
+            while subscriber.try_recv() is not None:
+                missing.discard(name)
+        if not missing and end is None:
+            end = time.monotonic() + 0.5
+        time.sleep(0.02)
+
+
+def ours(
+    name: str, folder: Path, ports: dict[str, int], rounds: int, *, dgc: bool = False
+) -> float:
+    """Rounds per second of the real thing."""
+    prints = {
+        n: fingerprint(keys.load_certificate(folder / f"{n}.pem").public_bytes(Encoding.DER))
+        for n in (name, *others(name))
+    }
+    own = keys.load_certificate(folder / f"{name}.pem").public_bytes(Encoding.DER)
+    me = Identity(name, own, keys.load_key(folder / f"{name}.key"))
+    with tempfile.TemporaryDirectory() as tmp:
+        state = StateDirectory(Path(tmp) / name, PLAN.hex(), name)
+        transport = ZenohTransport(place(name, ports), files(folder, name))
+        node = Node(me, {n: prints[n] for n in others(name)}, PLAN, state, transport)
+        timing = Timing(20, 60)
+        try:
+            with serving(Options()):
+                rate_of = partial(_mesh_rate, dgc=dgc) if name in PEERS else _star_rate
+                return rate_of(name, node, state, timing, rounds)
+        finally:
+            node.close()
+
+
+def _star_rate(name: str, node: Node, state: StateDirectory, timing: Timing, rounds: int) -> float:
+    protocol = Echo(rounds)
+    if name == COORDINATOR:
+        run = StarCoordinator(protocol, STAR[1:], node, state, 0, timing, n_columns=2)
+        result = run.run()
+        run.part()
+        return float(result["rate"])
+    data = PartyData(name, np.random.default_rng(0).normal(size=(50, 2)), np.ones(50))
+    party = StarParty(protocol, Site(protocol, data, (0, 0), STUDY), node, state, timing)
+    party.run()
+    party.part()
+    return 0.0
+
+
+def _mesh_rate(
+    name: str,
+    node: Node,
+    state: StateDirectory,
+    timing: Timing,
+    rounds: int,
+    dgc: bool = False,
+) -> float:
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(30, 1000)) for _ in PEERS]
+    parties = Parties.of(tables, names=PEERS)
+    protocol: MeshProtocol = Average(rounds)
+    if dgc:
+        start = Start(10, rng.normal(size=(10, 1000)))
+        protocol = DGC(start, max_rounds=rounds, tol=0.0, step_size=0.1)
+    number = np.array([PEERS.index(name)])
+    ring = topology("ring", PEERS)
+    block = Block(parties.select(number), ring.neighbourhood(number), ring.reach, 0)
+    times: list[float] = []
+    peer = MeshPeer(
+        protocol,
+        block,
+        PEERS,
+        node,
+        state,
+        STUDY,
+        timing,
+        lambda progress: times.append(time.perf_counter()),
+    )
+    used = time.process_time()
+    peer.run()
+    print("cpu ms", 1e3 * (time.process_time() - used) / rounds, file=sys.stderr)
+    peer.part()
+    return (len(times) - 1 - WARM_UP) / (times[-1] - times[WARM_UP])
+
+
+def make_keys(folder: Path) -> None:
+    """A certificate for everybody."""
+    ca_key, ca = keys.new_ca("benchmark")
+    (folder / "ca.pem").write_bytes(ca.public_bytes(Encoding.PEM))
+    for name in (*PEERS, *STAR):
+        key, _ = keys.new_request(name, ["127.0.0.1"])
+        request = keys.Request(name, ("127.0.0.1",), key.public_key())
+        certificate = keys.sign(request, ca, ca_key, 2)
+        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+        secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (folder / f"{name}.key").write_bytes(secret)
+        (folder / f"{name}.key").chmod(0o600)
+
+
+def rate(what: str, names: tuple[str, ...], folder: Path, rounds: int, port: int) -> float:
+    """Starts a process for each and returns what the first one measured."""
+    command = [sys.executable, __file__, "--folder", str(folder), "--port", str(port)]
+    processes = [
+        subprocess.Popen(
+            [*command, "--rounds", str(rounds), "--be", what, name],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    return float(outputs[0].split()[-1])
+
+
+def main() -> None:
+    """Compares, and prints the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--port", type=int, default=17600)
+    parser.add_argument("--be", nargs=2)
+    options = parser.parse_args()
+    if options.be:
+        what, name = options.be
+        ports = {n: options.port + i for i, n in enumerate((*PEERS, *STAR))}
+        work = {"bare": bare, "ours": ours, "dgc": partial(ours, dgc=True)}[what]
+        print(work(name, options.folder, ports, options.rounds))
+        return
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = Path(tmp)
+        make_keys(folder)
+        port = options.port
+        cases = (
+            ("mesh, ring of 4", PEERS, "ours"),
+            ("mesh, DGC", PEERS, "dgc"),
+            ("star, 1 + 3", STAR, "ours"),
+        )
+        for title, names, what in cases:
+            ratios = []
+            for run in range(options.runs):
+                port += 20
+                there = rate("bare", names, folder, options.rounds, port)
+                here = rate(what, names, folder, options.rounds, port + 10)
+                ratios.append(here / there)
+                line = f"bare {there:.0f} rounds/s, ours {here:.0f}: {here / there:.2f} of it"
+                print(f"{title}, 80 kB, run {run}: {line}", flush=True)
+            print(f"{title}: median {median(ratios):.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
