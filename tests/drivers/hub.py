@@ -81,7 +81,7 @@ class Wire:
     def unlisten(self, key: str) -> None:
         self._hub.unlisten(key, self)
 
-    def next(self, timeout: float) -> Arrived | Presence | None:
+    def next(self, timeout: float, expected: str | None = None) -> Arrived | Presence | None:
         self._die()
         try:
             return self.inbox.get(timeout=max(timeout, 0.0))

@@ -52,11 +52,8 @@ def _from_npz(path: Path, name: PartyId, wanted: tuple[str, ...]) -> dict[str, A
             f"Party {name} has {path} with {_listed(arrays)}; it must have an array for every "
             f"column of the plan ({_listed(wanted)}), or one called X with these columns in order."
         )
-    beside = {column: X[:, named.index(column)] for column in named}
-    return {
-        column: _vector(arrays.get(column, beside.get(column)), path, name, column)
-        for column in wanted
-    }
+    arrays |= {column: X[:, place] for place, column in enumerate(named)}
+    return {column: _vector(arrays[column], path, name, column) for column in wanted}
 
 
 def _from_csv(path: Path, name: PartyId, wanted: tuple[str, ...]) -> dict[str, Array]:
@@ -101,7 +98,7 @@ def _from_polars(
     return {column: frame[column].cast(pl.Float64).to_numpy() for column in wanted}
 
 
-def _vector(values: Any, path: Path, name: PartyId, column: str) -> Array:
+def _vector(values: Array, path: Path, name: PartyId, column: str) -> Array:
     if values.ndim != 1 or values.dtype.kind not in "biuf":
         raise InputError(
             f"Party {name} has an array {column!r} of shape {values.shape} and type "

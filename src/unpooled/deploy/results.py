@@ -14,6 +14,7 @@ import numpy as np
 from unpooled import __version__
 from unpooled.deploy.plan import Plan
 from unpooled.drivers.state import StateDirectory
+from unpooled.errors import ProtocolError
 from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels.centers import label
 from unpooled.persistence.file import write as write_model
@@ -24,6 +25,11 @@ from unpooled.types import Body, FloatArray, IntArray
 
 def star_labels(rows: FloatArray, result: Body) -> IntArray:
     """The nearest centre of each row, in the units in which the centres are."""
+    if "centers" not in result or ("mean" in result) != ("scale" in result):
+        raise ProtocolError(
+            f"The coordinator's result is {', '.join(result) or 'empty'}, by which no row can be "
+            "labelled; see that it runs the same plan with the same release of unpooled."
+        )
     if "scale" in result:
         rows = (rows - result["mean"]) / result["scale"]
     return label(rows, result["centers"])

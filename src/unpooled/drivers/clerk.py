@@ -59,9 +59,12 @@ class Clerk:
                 f"The rows of party {self.site.data.name} are not those that it began the run "
                 "with; load the same rows in the same order for every question."
             )
+        try:
+            names, last = own["names"].decode("ascii"), own["last"].decode("ascii")
+        except UnicodeDecodeError:
+            raise MalformedMessage("A party's memory has names that nothing is called.") from None
         self.site.remember(known)
-        self._names = own["names"].decode("ascii").splitlines()
-        self._last, self._reply = own["last"].decode("ascii"), own["reply"]
+        self._names, self._last, self._reply = names.splitlines(), last, own["reply"]
 
     def answer(self, question: bytes, exchange: int) -> bytes | None:
         """The answer, the same whenever the question is; None if it is withheld."""

@@ -126,13 +126,21 @@ class Conductor:
 
     def _resume(self, replies: Mapping[PartyId, Body] | None) -> Ask | None:
         """Runs the coordinator up to its next question, or to its end."""
-        self._ask = None
+        asked, self._ask = self._ask, None
         while True:
             try:
                 said = self._coordinator.send(replies)  # type: ignore[arg-type]
             except StopIteration as end:
                 self._result = end.value
                 return None
+            except Exception as error:
+                if asked is None or isinstance(error, UnpooledError):
+                    raise
+                raise ProtocolError(
+                    f"The answers to {asked.kind!r} of round {asked.round} are as declared, but "
+                    f"nothing can be made of them ({type(error).__name__}); leave out parties "
+                    "until it is known whose answer it was."
+                ) from error
             if isinstance(said, Ask):
                 break
             if self._observe is not None:

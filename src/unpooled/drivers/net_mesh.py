@@ -40,6 +40,7 @@ from unpooled.errors import (
     PolicyRefusal,
     ProtocolError,
     StateError,
+    UnpooledError,
     WireError,
 )
 from unpooled.graphs import Neighbourhood
@@ -49,7 +50,7 @@ from unpooled.wire.codec import decode, encode
 from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Message, Note, Post, sealed
 from unpooled.wire.policy import Policy
-from unpooled.wire.shapes import misfit
+from unpooled.wire.shapes import wrong_numbers
 
 _STATUS, _BYE, _SEEN = CONTROL + "status", CONTROL + "bye", CONTROL + "seen"
 _NUDGE = 0.2
@@ -128,13 +129,12 @@ class MeshPeer:
         self.result: Body = {}
         self.node = node
         self._near = block.neighbourhood
-        self._columns = block.parties.n_features
         self._releases = {release.kind: release for release in protocol.releases}
         self._timing = timing
         self._observe = observe
         self._lines = Chain(state.path / LEDGER)
         self._journal = Journal(state.path / JOURNAL, to_disk=False)
-        self._logged = {line["exchange"] for line in self._lines.lines}
+        self._logged = {str(line.get("exchange")) for line in self._lines.lines}
         self._peer = protocol.peer(block)
         self._post: Post | None = None
         self._note: Note | None = None
@@ -212,7 +212,7 @@ class MeshPeer:
                 "change the policy."
             )
         plain = self._own[n] = encode(post)
-        if n not in self._logged:
+        if str(n) not in self._logged:
             self._log(n, post, plain, list(self.neighbours), again=False)
         return post
 
@@ -237,15 +237,15 @@ class MeshPeer:
         self._fresh = False
         while True:
             open_ = [o for o in self.neighbours.values() if not self._resolved(o, n, post)]
-            hoped_for = [
-                max(began, other.last_word) + silence
+            hoped_for = {
+                other.name: max(began, other.last_word) + silence
                 for other in open_
                 if self._worth_waiting(other, now)
-            ]
-            deadline = min(max(hoped_for, default=now), last_call)
+            }
+            deadline = min(max(hoped_for.values(), default=now), last_call)
             if now >= deadline:
                 break
-            self._handle(self.node.poll(min(deadline, nudge)))
+            self._handle(self.node.poll(min(deadline, nudge), next(iter(hoped_for))))
             now = monotonic()
             if now >= nudge:
                 nudge = now + _NUDGE
@@ -279,7 +279,7 @@ class MeshPeer:
         elif _forms(message.body) != _forms(post.body):
             wrong = "fields or shapes other than its own"
         else:
-            wrong = misfit(self._releases[post.kind], message.body, self._columns, users=1)
+            wrong = wrong_numbers(self._releases[post.kind], message.body)
         if wrong is None:
             return True
         self.node.refuse(
@@ -349,6 +349,14 @@ class MeshPeer:
         except StopIteration as end:
             self.result = end.value
             return
+        except UnpooledError:
+            raise
+        except Exception as error:
+            raise ProtocolError(
+                f"{self.name} cannot go on with exchange {self._exchange}: what it heard is as "
+                f"declared, but makes no sense ({type(error).__name__}); find out who sent what "
+                "from its journal."
+            ) from error
         if said.kind.startswith(CONTROL):
             raise ProtocolError(f"No protocol's messages may be called {said.kind!r}.")
         self._post = said
@@ -452,14 +460,25 @@ class MeshPeer:
     def _replay(self) -> None:
         """Goes to where an earlier process was."""
         for header, parts in self._journal.records:
-            if "asleep" in header:
-                self._sleep_until(int(header["asleep"]))
-            elif "ended" in header:
-                other = self.neighbours[header["ended"]]
-                other.ended, raw = int(header["last"]), parts["words"]
-                other.words = (decode(raw), raw) if raw else None
-            else:
-                self._replay_exchange(int(header["exchange"]), parts)
+            try:
+                self._replay_record(header, parts)
+            except (KeyError, OverflowError, TypeError, ValueError, WireError) as error:
+                if isinstance(error, UnpooledError) and not isinstance(error, WireError):
+                    raise
+                raise StateError(
+                    f"The journal of {self.name} does not say what it should in exchange "
+                    f"{self._exchange} ({type(error).__name__}); move the state directory away."
+                ) from error
+
+    def _replay_record(self, header: Mapping[str, Any], parts: Mapping[PartyId, bytes]) -> None:
+        if "asleep" in header:
+            self._sleep_until(int(header["asleep"]))
+        elif "ended" in header:
+            other = self.neighbours[header["ended"]]
+            other.ended, raw = int(header["last"]), parts["words"]
+            other.words = (decode(raw), raw) if raw else None
+        else:
+            self._replay_exchange(int(header["exchange"]), parts)
 
     def _replay_exchange(self, n: int, parts: Mapping[PartyId, bytes]) -> None:
         if n != self._exchange or self._post is None:
@@ -488,7 +507,7 @@ def heard_by_one(
 
 
 def _forms(body: Body) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:
-    return sorted((name, value.shape, value.dtype) for name, value in body.items())
+    return [(name, value.shape, value.dtype) for name, value in sorted(body.items())]
 
 
 def _extend(spans: list[list[int]], n: int) -> None:

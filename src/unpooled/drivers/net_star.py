@@ -16,7 +16,7 @@ first one refuses, since answers to both could be subtracted from each other.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
@@ -120,10 +120,7 @@ class StarCoordinator:
     def run(self) -> Body:
         """The result, once there is one; parties learn of it by :meth:`part`."""
         try:
-            ask = self.conductor.begin(
-                Exchange(header["question"], {n: decode(raw).body for n, raw in parts.items()})
-                for header, parts in self._journal.records
-            )
+            ask = self.conductor.begin(self._past())
             while ask is not None:
                 replies = self._answers(ask)
                 self._journal.append(
@@ -153,6 +150,19 @@ class StarCoordinator:
         """Closes the files."""
         self._journal.close()
         self._lines.close()
+
+    def _past(self) -> Iterator[Exchange]:
+        """What earlier processes were answered."""
+        for header, parts in self._journal.records:
+            try:
+                replies = {name: decode(raw).body for name, raw in parts.items()}
+                yield Exchange(header["question"], replies)
+            except (KeyError, WireError) as error:
+                raise StateError(
+                    f"The coordinator's journal does not have the answers to question "
+                    f"{self.conductor.exchange} ({type(error).__name__}); move the state directory "
+                    "away to begin anew."
+                ) from error
 
     # One question
 
@@ -185,7 +195,8 @@ class StarCoordinator:
                 break
             if waited >= self._timing.patience or len(self.names) - len(self.refusals) < needed:
                 break  # too long, or too many have refused
-            self._handle(min(again, began + timeout) if now < began + timeout else again)
+            until = min(again, began + timeout) if now < began + timeout else again
+            self._handle(until, next((n for n in missing if n in self._ready), None))
             now = monotonic()
             if now >= again:
                 again = now + _AGAIN
@@ -219,8 +230,8 @@ class StarCoordinator:
 
     # What arrives
 
-    def _handle(self, until: float) -> None:
-        event = self.node.poll(until)
+    def _handle(self, until: float, expected: PartyId | None = None) -> None:
+        event = self.node.poll(until, expected)
         if isinstance(event, Up):
             self._ready.discard(event.sender)
             hello = Post(_RUN, 0, {"run": np.frombuffer(self._run, np.uint8)})
@@ -303,7 +314,7 @@ class StarParty:
         self._timing = timing
         self._observe = observe
         self._lines = Chain(state.path / LEDGER)
-        self._logged = {line["digest"] for line in self._lines.lines if "digest" in line}
+        self._logged = {str(line["digest"]) for line in self._lines.lines if "digest" in line}
         memory = state.read("memory")
         if memory is not None:
             self.clerk.remember(memory)

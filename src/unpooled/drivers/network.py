@@ -59,8 +59,11 @@ class Transport(Protocol):
     def unlisten(self, key: str) -> None:
         """Wants it no more."""
 
-    def next(self, timeout: float) -> Arrived | Presence | None:
-        """What arrived first; None after ``timeout`` seconds of silence."""
+    def next(self, timeout: float, expected: PartyId | None = None) -> Arrived | Presence | None:
+        """What has arrived; None after ``timeout`` seconds of silence.
+
+        ``expected`` is who is waited for; others may be noticed a moment later.
+        """
 
     def close(self) -> None:
         """Leaves."""
@@ -109,8 +112,11 @@ class Node:
         self._put(name, *box)
         return True
 
-    def poll(self, until: float) -> Event | None:
-        """The next event; None if there was none by the time ``until`` (of `monotonic`)."""
+    def poll(self, until: float, expected: PartyId | None = None) -> Event | None:
+        """The next event; None if there was none by the time ``until`` (of `monotonic`).
+
+        ``expected`` is who is waited for, if it is one above all.
+        """
         while True:
             now = monotonic()
             if now >= self._next_tick:
@@ -120,7 +126,7 @@ class Node:
                     self._flush(name)
             if self._events:
                 return self._events.popleft()
-            arrived = self._transport.next(max(0.0, min(until, self._next_tick) - now))
+            arrived = self._transport.next(max(0.0, min(until, self._next_tick) - now), expected)
             if isinstance(arrived, Presence):
                 return arrived
             if arrived is not None:
@@ -190,5 +196,5 @@ def _known(state: StateDirectory) -> dict[PartyId, Known]:
     try:
         known = state.read_json("known") or {}
         return {name: (int(number), str(hello)) for name, (number, hello) in known.items()}
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise state.damaged("known") from None

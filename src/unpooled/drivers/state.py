@@ -108,7 +108,7 @@ class StateDirectory:
             return None
         try:
             value = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
             raise self.damaged(file)
@@ -159,7 +159,7 @@ def chained(path: Path, *, mend: bool = False) -> Iterator[dict[str, Any]]:
         own = sha256(text.encode()).hexdigest()
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             line = {}
         if tail != own + '"}' or not isinstance(line, dict) or line.pop("previous", None) != last:
             raise StateError(
@@ -177,6 +177,10 @@ Whether the parts are whole, their length tells: the file only ever grows at its
 """
 
 
+_ENOUGH = 4 * 2**20
+"""Bytes after which a journal gives its memory back to the system: nobody is going to read it."""
+
+
 class Journal:
     """An append-only file of records: a header in JSON and byte strings.
 
@@ -186,6 +190,7 @@ class Journal:
     def __init__(self, path: Path, *, to_disk: bool = True) -> None:
         self._path = path
         self._to_disk = to_disk
+        self._written = 0
         self.records = list(recorded(path, mend=True))
         """What earlier processes wrote."""
         self._stream = _private(path, "ab")
@@ -195,9 +200,13 @@ class Journal:
         sizes = {name: len(part) for name, part in parts.items()}
         head = json.dumps({**header, "parts": sizes}).encode()
         fixed = _RECORD.pack(crc32(head), len(head), sum(sizes.values()))
-        _write_all(self._stream.fileno(), [fixed, head, *parts.values()])
+        descriptor = self._stream.fileno()
+        self._written += _write_all(descriptor, [fixed, head, *parts.values()])
         if self._to_disk:
             _TO_DISK.soon(self._path)
+        elif self._written >= _ENOUGH:
+            self._written = 0
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         """Ends writing."""
@@ -219,25 +228,45 @@ def recorded(
             head, rest = stream.read(head_size), stream.read(parts_size)
             if crc32(head) != check:
                 break
-            header = json.loads(head)
-            parts, begin = {}, 0
-            for name, length in header.pop("parts").items():
-                parts[name] = rest[begin : begin + length]
-                begin += length
+            record = _opened(head, rest)
+            if record is None:
+                raise StateError(
+                    f"The record at byte {at} of {path} is not what was written; find out who "
+                    "changed it, and move the directory away to start anew."
+                )
             at += _RECORD.size + head_size + parts_size
-            yield header, parts
+            yield record
     if at < size and mend:
         os.truncate(path, at)
 
 
-def _write_all(descriptor: int, parts: list[bytes]) -> None:
-    """Writes the parts one after the other, without putting them together first."""
-    left = sum(map(len, parts))
+def _opened(head: bytes, rest: bytes) -> tuple[dict[str, Any], dict[str, bytes]] | None:
+    """A record's header and parts; None if these are none."""
+    try:
+        header = json.loads(head)
+    except (ValueError, RecursionError):
+        return None
+    sizes = header.pop("parts", None) if isinstance(header, dict) else None
+    if not isinstance(sizes, dict) or not all(
+        isinstance(size, int) and size >= 0 for size in sizes.values()
+    ):
+        return None
+    parts, begin = {}, 0
+    for name, length in sizes.items():
+        parts[name] = rest[begin : begin + length]
+        begin += length
+    return (header, parts) if begin == len(rest) else None
+
+
+def _write_all(descriptor: int, parts: list[bytes]) -> int:
+    """Writes the parts one after the other, without putting them together first; how many bytes."""
+    size = sum(map(len, parts))
     written = os.writev(descriptor, parts)
-    if written < left:  # the disk is full, or a signal came
+    if written < size:  # the disk is nearly full, or a signal came
         rest = b"".join(parts)[written:]
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+    return size
 
 
 class _ToDisk:

@@ -28,13 +28,16 @@ import json
 import logging
 import queue
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import zenoh
 
+from unpooled.drivers.link import HELLO
 from unpooled.drivers.network import Arrived, Presence
 from unpooled.errors import InputError
 from unpooled.types import PartyId
@@ -43,8 +46,11 @@ _LOG = logging.getLogger("unpooled.network")
 LEASE = 10.0
 """Seconds of silence after which a connection is given up and made anew."""
 _LARGEST_MESSAGE = 257 * 2**20
-_LARGEST_INBOX = 512 * 2**20
-_MOST_IN_INBOX = 4096
+_MOST_WAITING = 32
+"""Messages of one sender that wait to be looked at; beyond that the oldest is dropped."""
+_LARGEST_GREETING = 2**16
+_MOST_GREETINGS = 1024
+_MOMENT = 0.02
 
 
 @dataclass(frozen=True)
@@ -198,9 +204,13 @@ class ZenohTransport:
                 "this machine's and that nothing else listens there."
             ) from None
         self._inbox: queue.SimpleQueue[Arrived | Presence] = queue.SimpleQueue()
-        self._held, self._dropped = 0, 0
-        self._lock = Lock()
+        """Greetings and who has come or gone: rare, and looked at by and by."""
         self._subscribers: dict[str, Any] = {}
+        self._channels: dict[PartyId, dict[str, Any]] = {}
+        """Where messages arrive, by their senders: in Zenoh's own memory, without a thread."""
+        self._waiting_at: str | None = None
+        self._closed = Event()
+        Thread(target=self._tick, daemon=True).start()
         self._publishers: dict[str, Any] = {}
         self._token = self._session.liveliness().declare_token(f"unpooled/live/{place.name}/alive")
         self._watching = [
@@ -224,42 +234,68 @@ class ZenohTransport:
 
     def listen(self, key: str) -> None:
         """Wants what is sent under this key."""
-        self._subscribers[key] = self._session.declare_subscriber(
-            key, self._arrived, allowed_origin=zenoh.Locality.REMOTE
-        )
+        _, run, sender, _ = key.split("/")
+        if run == HELLO:
+            self._subscribers[key] = self._session.declare_subscriber(key, self._greeted)
+            return
+        channel: Any = zenoh.handlers.RingChannel(_MOST_WAITING)
+        own = self._subscribers[key] = self._session.declare_subscriber(key, channel)
+        self._channels.setdefault(sender, {})[key] = own.handler
 
     def unlisten(self, key: str) -> None:
         """Wants it no more."""
+        self._channels.get(key.split("/")[2], {}).pop(key, None)
         self._subscribers.pop(key).undeclare()
 
-    def next(self, timeout: float) -> Arrived | Presence | None:
-        """What arrived first."""
-        try:
-            arrived = self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(arrived, Arrived):
-            with self._lock:
-                self._held -= len(arrived.data)
-        return arrived
+    def next(self, timeout: float, expected: PartyId | None = None) -> Arrived | Presence | None:
+        """What has arrived; while nothing has, it waits for ``expected`` first of all."""
+        end = monotonic() + timeout
+        while True:
+            if not self._inbox.empty():
+                return self._inbox.get()
+            names = self._channels if expected is None else (expected, *self._channels)
+            for name in names:
+                for key, channel in self._channels.get(name, {}).items():
+                    sample = channel.try_recv()
+                    if sample is not None and len(sample.payload):
+                        return Arrived(key, sample.payload.to_bytes())
+            if monotonic() >= end:
+                return None
+            arrived = self._wait(expected, end)
+            if arrived is not None:
+                return arrived
+
+    def _wait(self, expected: PartyId | None, end: float) -> Arrived | Presence | None:
+        """Waits at one channel until something arrives there, or for a moment."""
+        open_ = self._channels.get(expected or "") or next(
+            (own for own in self._channels.values() if own), None
+        )
+        if not open_:
+            try:
+                return self._inbox.get(timeout=max(end - monotonic(), 0.0))
+            except queue.Empty:
+                return None
+        self._waiting_at, channel = next(reversed(open_.items()))
+        sample = channel.recv()
+        key, self._waiting_at = self._waiting_at, None
+        return Arrived(key, sample.payload.to_bytes()) if len(sample.payload) else None
+
+    def _tick(self) -> None:
+        """Ends long waits by an empty message to oneself, which Zenoh's channels need for it."""
+        while not self._closed.wait(_MOMENT):
+            key = self._waiting_at
+            if key is not None:
+                with suppress(zenoh.ZError):
+                    self._session.put(key, b"", allowed_destination=zenoh.Locality.SESSION_LOCAL)
 
     def close(self) -> None:
         """Leaves."""
+        self._closed.set()
         self._session.close()  # type: ignore[no-untyped-call]
 
-    def _arrived(self, sample: zenoh.Sample) -> None:
-        data = sample.payload.to_bytes()
-        with self._lock:
-            full = self._held + len(data) > _LARGEST_INBOX or self._inbox.qsize() > _MOST_IN_INBOX
-            if full:
-                self._dropped += 1
-            else:
-                self._held += len(data)
-        if full:
-            if self._dropped & (self._dropped - 1) == 0:
-                _LOG.warning("The inbox is full; %d messages were dropped.", self._dropped)
-            return
-        self._inbox.put(Arrived(str(sample.key_expr), data))
+    def _greeted(self, sample: zenoh.Sample) -> None:
+        if len(sample.payload) <= _LARGEST_GREETING and self._inbox.qsize() < _MOST_GREETINGS:
+            self._inbox.put(Arrived(str(sample.key_expr), sample.payload.to_bytes()))
 
     def _seen(self, sample: zenoh.Sample) -> None:
         name = str(sample.key_expr).split("/")[2]

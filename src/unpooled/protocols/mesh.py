@@ -85,7 +85,11 @@ class Heard:
     def neighbour_sum(self, field: str) -> FloatArray:
         """sum over j in N_i of x_j."""
         own = self.own[field]
-        flat = self.everyone(field).reshape(self.links.shape[1], -1)
+        everyone = self.everyone(field)
+        if len(own) == 1 and self.links.nnz:
+            # A user alone on its host adds row after row, as the sparse product does.
+            return np.asarray(everyone[self.links.indices].sum(axis=0, keepdims=True))
+        flat = everyone.reshape(self.links.shape[1], -1)
         return np.asarray(self.links @ flat).reshape(own.shape)
 
     def disagreement(self, field: str) -> FloatArray:

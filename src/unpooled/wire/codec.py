@@ -107,8 +107,8 @@ def decode(data: bytes | memoryview, limits: Limits = LIMITS) -> Message:
 
 def decode_state(data: bytes | memoryview, limits: Limits = LIMITS) -> Body:
     """The state in ``data``."""
-    type_code, _, _, _, body = _decode(data, limits)
-    if type_code != _STATE:
+    type_code, kind, number, quorum, body = _decode(data, limits)
+    if (type_code, kind, number, quorum) != (_STATE, "state", 0, None):
         raise MalformedMessage("These bytes are a message, not a state.")
     return body
 

@@ -177,6 +177,6 @@ class Ledger:
 def _size(message: Ask | Post | Reply) -> tuple[int, int]:
     """Bytes and numbers of a message; of one user's part of a ``Post``, which holds many users'."""
     body = message.body
-    if isinstance(message, Post):
+    if isinstance(message, Post) and any(len(value) != 1 for value in body.values()):
         body = {name: value[:1] for name, value in body.items()}
     return body_size(message.kind, body), sum(value.size for value in body.values())

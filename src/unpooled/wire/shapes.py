@@ -50,6 +50,15 @@ def misfit(
     return None
 
 
+def wrong_numbers(release: Release, body: Body) -> str | None:
+    """The same for the numbers alone, of a body whose form is known to fit."""
+    for name, value in body.items():
+        wrong = _wrong_number(release, name, value)
+        if wrong is not None:
+            return f"field {name!r} {wrong}"
+    return None
+
+
 def lengths(release: Release, body: Body, users: int | None = None) -> dict[str, int]:
     """The lengths of the named axes in a body that fits: what an answer to it must keep to."""
     first = 0 if users is None else 1
@@ -140,10 +149,7 @@ def _wrong_number(release: Release, name: str, value: Array) -> str | None:
     if value.dtype.kind != "f" or not value.size:
         return None
     bound = release.bounds.get(name, _LARGEST)
-    flat = value.reshape(-1)
     with np.errstate(all="ignore"):  # bytes from elsewhere may be NaNs that raise alarms
-        if bound >= _LARGEST and np.dot(flat, flat) < _LARGEST:
-            return None  # their squares add up to little: none is large, infinite or NaN
         if value.max() <= bound and value.min() >= -bound:  # neither is so if there is a NaN
             return None
         if np.isnan(value).any():
