@@ -88,6 +88,9 @@ class Wire:
         except queue.Empty:
             return None
 
+    def reopen(self) -> None:
+        pass
+
     def close(self) -> None:
         self._hub.leave(self)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +27,8 @@ from unpooled.kernels.assignment import nearest
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import Parties, PartyId
+from unpooled.wire.codec import LIMITS, Limits
+from unpooled.wire.shapes import largest_size
 
 Report: TypeAlias = Callable[[Mapping[str, Any]], None]
 
@@ -210,9 +212,21 @@ def _node(plan: Plan, member: Member, state: StateDirectory, setting: Setting) -
         identity = credentials.identity
         files = Files(credentials.key, credentials.certificate, credentials.ca)
     place = Place(member.name, member.endpoint, {n: o.endpoint for n, o in others.items()})
-    transport = ZenohTransport(place, files)
+    limits = _limits(plan)
+    transport = ZenohTransport(place, files, largest=limits.max_bytes)
     fingerprints = {name: other.fingerprint for name, other in others.items()}
-    return Node(identity, fingerprints, plan.hash, state, transport)
+    return Node(identity, fingerprints, plan.hash, state, transport, limits)
+
+
+def _limits(plan: Plan) -> Limits:
+    """Twice the largest message that the plan's protocol declares, if it can be known."""
+    protocol, users = plan.protocol, None if plan.coordinator else 1
+    declared = (*protocol.releases, *(protocol.asks if isinstance(protocol, StarProtocol) else ()))
+    sizes = [largest_size(release, len(plan.columns), users) for release in declared]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return LIMITS
+    return replace(LIMITS, max_bytes=min(LIMITS.max_bytes, max(2**20, 2 * max(known))))
 
 
 def _refused(node: Node) -> dict[str, dict[str, int]]:

@@ -24,6 +24,7 @@ from unpooled.wire.message import Message
 
 _LOG = logging.getLogger("unpooled.network")
 _TICK = 0.1
+_MUTE = 60.0
 CONTROL = "_"
 """What the kinds of messages between drivers begin with; no protocol's do."""
 
@@ -65,6 +66,9 @@ class Transport(Protocol):
         ``expected`` is who is waited for; others may be noticed a moment later.
         """
 
+    def reopen(self) -> None:
+        """Makes all connections anew, in case one is there over which nothing passes."""
+
     def close(self) -> None:
         """Leaves."""
 
@@ -96,6 +100,8 @@ class Node:
                 self._links[name].known = newest
         self._listening: dict[str, PartyId] = {}
         self._events: deque[Event] = deque()
+        self._here: set[PartyId] = set()
+        self._heard_at: dict[PartyId, float] = {}
         self._next_tick = 0.0
         for name in others:
             self._listen(HELLO, name)
@@ -124,10 +130,13 @@ class Node:
                 for name, own in self._links.items():
                     own.tick(now)
                     self._flush(name)
+                self._mend(now)
             if self._events:
                 return self._events.popleft()
             arrived = self._transport.next(max(0.0, min(until, self._next_tick) - now), expected)
             if isinstance(arrived, Presence):
+                (self._here.add if arrived.here else self._here.discard)(arrived.name)
+                self._heard_at[arrived.name] = now
                 return arrived
             if arrived is not None:
                 self._take(arrived)
@@ -150,6 +159,7 @@ class Node:
         if name is None:
             return  # of a run that is over
         self.bytes_in += len(arrived.data)
+        self._heard_at[name] = monotonic()
         own = self._links[name]
         try:
             event = own.receive(arrived.data, monotonic())
@@ -166,6 +176,14 @@ class Node:
             self._state.write_json("known", self._known)
         if event is not None:
             self._events.append(event)
+
+    def _mend(self, now: float) -> None:
+        """Makes connections anew where somebody is there, by all signs, but never heard."""
+        mute = [name for name in self._here if now - self._heard_at[name] > _MUTE]
+        if mute:
+            _LOG.warning("%s is there but was not heard for %g seconds.", mute[0], _MUTE)
+            self._heard_at.update(dict.fromkeys(self._here, now))
+            self._transport.reopen()
 
     def _listen(self, run: str, name: PartyId) -> None:
         key = f"unpooled/{run}/{name}/{self.me.name}"

@@ -41,11 +41,11 @@ from unpooled.drivers.link import HELLO
 from unpooled.drivers.network import Arrived, Presence
 from unpooled.errors import InputError
 from unpooled.types import PartyId
+from unpooled.wire.codec import LIMITS
 
 _LOG = logging.getLogger("unpooled.network")
 LEASE = 10.0
 """Seconds of silence after which a connection is given up and made anew."""
-_LARGEST_MESSAGE = 257 * 2**20
 _MOST_WAITING = 32
 """Messages of one sender that wait to be looked at; beyond that the oldest is dropped."""
 _LARGEST_GREETING = 2**16
@@ -82,10 +82,16 @@ class Place:
 
 
 def configuration(
-    place: Place, files: Files | None, *, lease: float = LEASE, block: float = 2.0
+    place: Place,
+    files: Files | None,
+    *,
+    largest: int = LIMITS.max_bytes,
+    lease: float = LEASE,
+    block: float = 2.0,
 ) -> dict[str, Any]:
     """Zenoh's configuration for this place; without files, plain TCP.
 
+    ``largest`` is how many bytes a message may have before it is wrapped and sealed.
     ``block`` is far below ``lease``: where both run out on one connection, Zenoh 1.10 may be left
     with one over which nothing passes.
     """
@@ -131,7 +137,7 @@ def configuration(
                         }
                     },
                 },
-                "rx": {"max_message_size": _LARGEST_MESSAGE},
+                "rx": {"max_message_size": largest + 2**16},
                 **({} if files is None else {"tls": _tls(files)}),
             },
             "shared_memory": {"enabled": False},
@@ -193,25 +199,30 @@ def _access(place: Place) -> dict[str, Any]:
 class ZenohTransport:
     """A session of one party; see :class:`unpooled.drivers.network.Transport`."""
 
-    def __init__(self, place: Place, files: Files | None, **timing: float) -> None:
-        content = json.dumps(configuration(place, files, **timing))
+    def __init__(self, place: Place, files: Files | None, largest: int = LIMITS.max_bytes) -> None:
+        self._place = place
+        self._content = json.dumps(configuration(place, files, largest=largest))
+        self._inbox: queue.SimpleQueue[Arrived | Presence] = queue.SimpleQueue()
+        """Greetings and who has come or gone: rare, and looked at by and by."""
+        self._subscribers: dict[str, Any] = {}
+        self._channels: dict[PartyId, dict[str, Any]] = {}
+        """Where messages arrive, by their senders: in Zenoh's own memory, without a thread."""
+        self._publishers: dict[str, Any] = {}
+        self._waiting_at: str | None = None
+        self._open()
+        self._closed = Event()
+        Thread(target=self._tick, daemon=True).start()
+
+    def _open(self) -> None:
+        place = self._place
         try:
-            self._session = zenoh.open(zenoh.Config.from_json5(content))
+            self._session = zenoh.open(zenoh.Config.from_json5(self._content))
         except zenoh.ZError as error:
             where = f"at {place.listen}" if place.listen else "on the network"
             raise InputError(
                 f"{place.name} cannot start {where} ({_reason(error)}); see that the address is "
                 "this machine's and that nothing else listens there."
             ) from None
-        self._inbox: queue.SimpleQueue[Arrived | Presence] = queue.SimpleQueue()
-        """Greetings and who has come or gone: rare, and looked at by and by."""
-        self._subscribers: dict[str, Any] = {}
-        self._channels: dict[PartyId, dict[str, Any]] = {}
-        """Where messages arrive, by their senders: in Zenoh's own memory, without a thread."""
-        self._waiting_at: str | None = None
-        self._closed = Event()
-        Thread(target=self._tick, daemon=True).start()
-        self._publishers: dict[str, Any] = {}
         self._token = self._session.liveliness().declare_token(f"unpooled/live/{place.name}/alive")
         self._watching = [
             self._session.liveliness().declare_subscriber(
@@ -287,6 +298,15 @@ class ZenohTransport:
             if key is not None:
                 with suppress(zenoh.ZError):
                     self._session.put(key, b"", allowed_destination=zenoh.Locality.SESSION_LOCAL)
+
+    def reopen(self) -> None:
+        """Makes all connections anew."""
+        keys = list(self._subscribers)
+        self._session.close()  # type: ignore[no-untyped-call]
+        self._subscribers, self._channels, self._publishers = {}, {}, {}
+        self._open()
+        for key in keys:
+            self.listen(key)
 
     def close(self) -> None:
         """Leaves."""
