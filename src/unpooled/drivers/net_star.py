@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from unpooled.drivers.clerk import Clerk
-from unpooled.drivers.coordinator import Conductor, Exchange, digest
+from unpooled.drivers.coordinator import Conductor, Exchange
 from unpooled.drivers.link import Received, Up
 from unpooled.drivers.net_mesh import Timing
 from unpooled.drivers.network import CONTROL, Node
 from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
+from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, Latest, StateDirectory
 from unpooled.errors import (
     LedgerRefusal,
     PolicyRefusal,
@@ -114,6 +114,8 @@ class StarCoordinator:
         self._absent: set[PartyId] = set()
         self._replies: dict[PartyId, bytes] = {}
         self._open: tuple[Ask, bytes] | None = None
+        self._asked = ""
+        """The digest of the question, as in :class:`~unpooled.drivers.coordinator.Exchange`."""
         self._note: Note | None = None
         self._said_bye: set[PartyId] = set()
 
@@ -124,7 +126,7 @@ class StarCoordinator:
             while ask is not None:
                 replies = self._answers(ask)
                 self._journal.append(
-                    {"question": digest(ask), "kind": ask.kind, "round": ask.round}, replies
+                    {"question": self._asked, "kind": ask.kind, "round": ask.round}, replies
                 )
                 ask = self.conductor.answered(
                     {name: decode(raw).body for name, raw in replies.items()}
@@ -144,6 +146,8 @@ class StarCoordinator:
             if now >= again:
                 again = now + _AGAIN
                 self._tell_all(message)
+                for name in set(self.names) - self._ready - self._said_bye:
+                    self._tell_run(name)
             self._handle(min(end, again))
 
     def close(self) -> None:
@@ -169,6 +173,7 @@ class StarCoordinator:
     def _answers(self, ask: Ask) -> dict[PartyId, bytes]:
         """Enough answers to the question, in party order."""
         plain = encode(ask)
+        self._asked = sha256(plain).hexdigest()
         self._open, self._replies, self.refusals = (ask, plain), {}, {}
         self._lines.append(
             {
@@ -177,7 +182,7 @@ class StarCoordinator:
                 "round": ask.round,
                 "to": list(self.names),
                 "bytes": len(plain),
-                "digest": sha256(plain).hexdigest(),
+                "digest": self._asked,
             }
         )
         for name in self._ready:
@@ -216,6 +221,8 @@ class StarCoordinator:
         for name in missing:
             if name in self._ready:
                 self.node.send(name, self._open[1], self.conductor.exchange)
+            else:
+                self._tell_run(name)
         for name in set(self.names) - set(missing):
             self.node.send(name, Post(_HERE, 0, {}), self.conductor.exchange)
 
@@ -234,8 +241,7 @@ class StarCoordinator:
         event = self.node.poll(until, expected)
         if isinstance(event, Up):
             self._ready.discard(event.sender)
-            hello = Post(_RUN, 0, {"run": np.frombuffer(self._run, np.uint8)})
-            self.node.send(event.sender, hello, self.conductor.exchange)
+            self._tell_run(event.sender)
         elif isinstance(event, Received):
             self._take(event)
 
@@ -276,6 +282,11 @@ class StarCoordinator:
             name, "does not fit", f"The coordinator refuses what {name} sent where {due}: {wrong}."
         )
 
+    def _tell_run(self, name: PartyId) -> None:
+        """Says whose run this is, until the party says that it is ready: words may get lost."""
+        hello = Post(_RUN, 0, {"run": np.frombuffer(self._run, np.uint8)})
+        self.node.send(name, hello, self.conductor.exchange)
+
     def _tell_all(self, message: Message) -> None:
         for name in self._ready - self._said_bye:
             self.node.send(name, message, self.conductor.exchange)
@@ -315,9 +326,12 @@ class StarParty:
         self._observe = observe
         self._lines = Chain(state.path / LEDGER)
         self._logged = {str(line["digest"]) for line in self._lines.lines if "digest" in line}
-        memory = state.read("memory")
+        self._memory = Latest(state, "memory")
+        memory = self._memory.value
         if memory is not None:
             self.clerk.remember(memory)
+        if len(self._logged) > self.clerk.answered:
+            raise state.damaged("memory")  # it has said more than it remembers
         self._run = state.read("run")
         self._remarks_before = 0
 
@@ -351,6 +365,7 @@ class StarParty:
 
     def close(self) -> None:
         """Closes the files."""
+        self._memory.close()
         self._lines.close()
 
     def part(self) -> None:
@@ -404,14 +419,14 @@ class StarParty:
             return
         fresh = self.clerk.answered > before
         if fresh:
-            self._state.write("memory", self.clerk.memory, at_once=False)
+            self._memory.put(self.clerk.memory)
         self._log(ask, plain, event.exchange)
         self.node.send(event.sender, plain, event.exchange)
         if self._observe is not None and fresh:
             self._observe({"answered": ask.kind, "round": ask.round, "bytes": len(plain)})
 
     def _log(self, ask: Ask, plain: bytes, exchange: int) -> None:
-        reply, digest_ = decode(plain), sha256(plain).hexdigest()
+        digest_ = sha256(plain).hexdigest()
         remarks = [str(remark) for remark in self.site.ledger.remarks[self._remarks_before :]]
         self._remarks_before = len(self.site.ledger.remarks)
         self._lines.append(
@@ -420,7 +435,7 @@ class StarParty:
                 "kind": ask.kind,
                 "round": ask.round,
                 "to": [COORDINATOR],
-                "numbers": sum(value.size for value in reply.body.values()),
+                "numbers": sum(value.size for value in decode(plain).body.values()),
                 "bytes": len(plain),
                 "digest": digest_,
                 **({"held_back": remarks} if remarks else {}),
@@ -443,7 +458,7 @@ def _wrong_result(body: Body, n_columns: int) -> str | None:
     """Why rows cannot be labelled by this; None if they can."""
     shapes = {name: shape for name, shape in SHARED.items() if name in body}
     release = Release(_RESULT, tuple(shapes), ("model",), "the result", shapes=shapes)
-    wrong = misfit(release, body, n_columns)
+    wrong = misfit(release, body, n_columns) if body else "there is nothing in it"
     if wrong is None and "centers" in body and not len(body["centers"]):
         wrong = "there are no centres"
     if wrong is None and "scale" in body and not (body["scale"] > 0).all():

@@ -57,15 +57,16 @@ class StateDirectory:
                 "with --to."
             ) from None
         mine = {"plan": plan, "name": name}
-        owner = self.read_json("owner") or mine
-        if owner != mine:
+        owner = self.read_json("owner")
+        if owner is not None and owner != mine:
             raise StateError(
                 f"{path} holds the state of {owner.get('name')} in another plan "
                 f"({str(owner.get('plan'))[:16]}, not {plan[:16]}); give {name} a directory of its "
                 "own with --to, or move this one away."
             )
         self.write_json("owner", mine)
-        started = (self.read_json("incarnation") or {"started": 0}).get("started")
+        known = self.read_json("incarnation")
+        started = 0 if known is None else known.get("started")
         if not isinstance(started, int) or not 0 <= started < 2**62:
             raise self.damaged("incarnation")
         self.incarnation = started + 1
@@ -197,11 +198,8 @@ class Journal:
 
     def append(self, header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         """Adds a record."""
-        sizes = {name: len(part) for name, part in parts.items()}
-        head = json.dumps({**header, "parts": sizes}).encode()
-        fixed = _RECORD.pack(crc32(head), len(head), sum(sizes.values()))
         descriptor = self._stream.fileno()
-        self._written += _write_all(descriptor, [fixed, head, *parts.values()])
+        self._written += _write_all(descriptor, _framed(header, parts))
         if self._to_disk:
             _TO_DISK.soon(self._path)
         elif self._written >= _ENOUGH:
@@ -256,6 +254,47 @@ def _opened(head: bytes, rest: bytes) -> tuple[dict[str, Any], dict[str, bytes]]
         parts[name] = rest[begin : begin + length]
         begin += length
     return (header, parts) if begin == len(rest) else None
+
+
+def _framed(header: Mapping[str, Any], parts: Mapping[str, bytes]) -> list[bytes]:
+    """A record's bytes, not yet put together."""
+    sizes = {name: len(part) for name, part in parts.items()}
+    head = json.dumps({**header, "parts": sizes}).encode()
+    return [_RECORD.pack(crc32(head), len(head), sum(sizes.values())), head, *parts.values()]
+
+
+class Latest:
+    """A value of which only the newest counts, kept so that replacing it is quick.
+
+    Values are appended; once there are many, the file is replaced by one with the newest alone.
+    """
+
+    def __init__(self, state: StateDirectory, file: str) -> None:
+        self._state, self._file = state, file
+        self._journal = Journal(state.path / file, to_disk=False)
+        records = self._journal.records
+        self.value: bytes | None = records[-1][1].get("value") if records else None
+        self._size = (state.path / file).stat().st_size
+
+    def put(self, value: bytes) -> None:
+        """Replaces the value; it outlives the process when this returns."""
+        self.value = value
+        self._size += len(value)
+        if self._size <= max(_MANY, 4 * len(value)):
+            self._journal.append({}, {"value": value})
+            _TO_DISK.soon(self._state.path / self._file)
+            return
+        self._journal.close()
+        self._state.write(self._file, b"".join(_framed({}, {"value": value})))
+        self._journal = Journal(self._state.path / self._file, to_disk=False)
+        self._size = len(value)
+
+    def close(self) -> None:
+        """Ends writing."""
+        self._journal.close()
+
+
+_MANY = 16 * 2**20
 
 
 def _write_all(descriptor: int, parts: list[bytes]) -> int:

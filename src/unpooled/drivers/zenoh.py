@@ -211,7 +211,8 @@ class ZenohTransport:
         self._waiting_at: str | None = None
         self._open()
         self._closed = Event()
-        Thread(target=self._tick, daemon=True).start()
+        self._ticking = Thread(target=self._tick, daemon=True)
+        self._ticking.start()
 
     def _open(self) -> None:
         place = self._place
@@ -311,6 +312,7 @@ class ZenohTransport:
     def close(self) -> None:
         """Leaves."""
         self._closed.set()
+        self._ticking.join()  # a thread inside Zenoh when Python ends aborts the process
         self._session.close()  # type: ignore[no-untyped-call]
 
     def _greeted(self, sample: zenoh.Sample) -> None:

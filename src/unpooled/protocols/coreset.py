@@ -31,7 +31,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unpooled.errors import InputError
+from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels import kmeans, kmedian
 from unpooled.kernels.coreset import Part, draw, prices, shares, without_negatives
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
@@ -142,13 +142,18 @@ class CoresetKMeans(StarProtocol):
     def _coreset(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
-        mine = body["share"][body["party"] == np.uint64(_digest(data.name))]
+        share = int(body["share"][body["party"] == np.uint64(_digest(data.name))].sum())
+        if not 0 <= share <= self.coreset_size:
+            raise ProtocolError(
+                f"Party {data.name} was asked for {share} rows, where all parties together send "
+                f"{self.coreset_size}."
+            )
         rate = float(body["total"][0]) / self.coreset_size
         part = draw(
             *_weighty(data),
             state["centers"],
             self._power,
-            share=int(mine.sum()),
+            share=share,
             rate=rate,
             rng=rng,
         )

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from unpooled.errors import ProtocolError
 from unpooled.kernels.centers import label
 from unpooled.kernels.kmeans import Clustering, scatter_of
 from unpooled.kernels.segments import means_or_keep, sums_by_label
@@ -73,6 +74,9 @@ def _held_together(
     """
     atoms = state.get("atoms", np.zeros(len(data.rows), dtype=np.int64))
     told = state.get("told", np.full(1, enough_rows(data.weights, data.min_count)))
+    if atoms.shape != data.weights.shape or not ((atoms >= 0) & (atoms < len(told))).all():
+        # Compiled code follows them wherever they point.
+        raise ProtocolError(f"What party {data.name} remembers of its rows does not fit them.")
     total, weight = sums_by_label(data.rows, data.weights, atoms, len(told))
     means = total / np.where(weight > 0, weight, 1.0)[:, None]
     together = np.where(told & (weight > 0), label(means, body["centers"]), -1)[atoms]

@@ -224,12 +224,14 @@ class _Seen:
 
 
 _ROUND = slice(5, 13)
-_SEEN: dict[tuple[int, Limits], _Seen] = {}
+_TYPE = 4
+_SEEN: dict[tuple[int, int, Limits], _Seen] = {}
+"""By length, type and the bounds they were read with."""
 _MOST_SEEN = 64
 
 
 def _decode(data: bytes | memoryview, limits: Limits) -> Decoded:
-    seen = _SEEN.get((len(data), limits))
+    seen = _SEEN.get((len(data), data[_TYPE], limits)) if len(data) > _TYPE else None
     known = seen.decoded(data) if seen is not None else None
     return known if known is not None else _read(data, limits)
 
@@ -272,7 +274,7 @@ def _note(data: memoryview, begin: int, found: Decoded, limits: Limits) -> None:
         fields.append((name, value.dtype, value.shape, value.size, at))
         at += value.nbytes
     start, rest = bytes(data[: _ROUND.start]), bytes(data[_ROUND.stop : begin])
-    _SEEN[len(data), limits] = _Seen(start, rest, type_code, kind, quorum, tuple(fields))
+    _SEEN[len(data), type_code, limits] = _Seen(start, rest, type_code, kind, quorum, tuple(fields))
 
 
 def _field(reader: _Reader, limits: Limits) -> tuple[str, np.dtype, tuple[int, ...]]:

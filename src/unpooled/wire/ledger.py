@@ -74,7 +74,12 @@ class Ledger:
         known = self.memory
         for name, value in known.items():
             new = memory.get(name)
-            if new is None or (new.shape, new.dtype) != (value.shape, value.dtype):
+            if (
+                new is None
+                or (new.shape, new.dtype) != (value.shape, value.dtype)
+                or new.min(initial=0) < 0
+                or (name == "atoms" and new.max(initial=0) > len(new))
+            ):
                 raise ProtocolError(
                     f"What party {self.names[0]} remembers of its releases does not fit its rows; "
                     "it must go on with the data it began with."
