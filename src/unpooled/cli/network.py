@@ -88,11 +88,13 @@ def _take_part(options: argparse.Namespace, how: str) -> None:
 
 def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path | None) -> Setting:
     from unpooled.deploy.run import Setting
+    from unpooled.drivers.zenoh_log import log_refusals
 
     screen = Screen(name)
     log = logging.getLogger("unpooled.network")
     log.addHandler(screen)
     log.propagate = False
+    log_refusals()
     return Setting(
         options.keys or keys or Path(),
         options.to or to or Path(f"{name}.run"),

@@ -38,6 +38,11 @@ class Clerk:
         return len(self._names)
 
     @property
+    def reply(self) -> bytes:
+        """The last answer; empty if there is none."""
+        return self._reply
+
+    @property
     def memory(self) -> bytes:
         """Everything that a later process of the party needs to go on from here."""
         own = {

@@ -334,6 +334,7 @@ class StarParty:
             raise state.damaged("memory")  # it has said more than it remembers
         self._run = state.read("run")
         self._remarks_before = 0
+        self._log_unsent()
 
     def run(self) -> Body:
         """The result, as far as parties get it."""
@@ -419,13 +420,23 @@ class StarParty:
             return
         fresh = self.clerk.answered > before
         if fresh:
-            self._memory.put(self.clerk.memory)
+            self._memory.put(self.clerk.memory, exchange=event.exchange)
         self._log(ask, plain, event.exchange)
         self.node.send(event.sender, plain, event.exchange)
         if self._observe is not None and fresh:
             self._observe({"answered": ask.kind, "round": ask.round, "bytes": len(plain)})
 
-    def _log(self, ask: Ask, plain: bytes, exchange: int) -> None:
+    def _log_unsent(self) -> None:
+        """A line for what an earlier process remembered, but did not come to log and send."""
+        plain = self.clerk.reply
+        if not plain or sha256(plain).hexdigest() in self._logged:
+            return
+        exchange = self._memory.header.get("exchange")
+        if not isinstance(exchange, int):
+            raise self._state.damaged("memory")
+        self._log(decode(plain), plain, exchange, unsent=True)
+
+    def _log(self, ask: Message, plain: bytes, exchange: int, *, unsent: bool = False) -> None:
         digest_ = sha256(plain).hexdigest()
         remarks = [str(remark) for remark in self.site.ledger.remarks[self._remarks_before :]]
         self._remarks_before = len(self.site.ledger.remarks)
@@ -440,6 +451,7 @@ class StarParty:
                 "digest": digest_,
                 **({"held_back": remarks} if remarks else {}),
                 **({"again": True} if digest_ in self._logged else {}),
+                **({"unsent": True} if unsent else {}),
             }
         )
         self._logged.add(digest_)

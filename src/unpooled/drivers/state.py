@@ -274,18 +274,20 @@ class Latest:
         self._journal = Journal(state.path / file, to_disk=False)
         records = self._journal.records
         self.value: bytes | None = records[-1][1].get("value") if records else None
+        self.header: Mapping[str, Any] = records[-1][0] if records else {}
+        """A few words that were written with the value."""
         self._size = (state.path / file).stat().st_size
 
-    def put(self, value: bytes) -> None:
+    def put(self, value: bytes, **header: Any) -> None:
         """Replaces the value; it outlives the process when this returns."""
-        self.value = value
+        self.value, self.header = value, header
         self._size += len(value)
         if self._size <= max(_MANY, 4 * len(value)):
-            self._journal.append({}, {"value": value})
+            self._journal.append(header, {"value": value})
             _TO_DISK.soon(self._state.path / self._file)
             return
         self._journal.close()
-        self._state.write(self._file, b"".join(_framed({}, {"value": value})))
+        self._state.write(self._file, b"".join(_framed(header, {"value": value})))
         self._journal = Journal(self._state.path / self._file, to_disk=False)
         self._size = len(value)
 

@@ -1,4 +1,4 @@
-"""Carries bytes over Eclipse Zenoh: the only place that imports it.
+"""Carries bytes over Eclipse Zenoh: the only place that imports it, but for its log.
 
 **Connections.** Every connection is TLS with certificates on both sides; plain TCP is only for
 trials, and only to and from the machine itself. A party listens where the plan says and nowhere
@@ -27,7 +27,8 @@ from __future__ import annotations
 import json
 import logging
 import queue
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,6 +210,7 @@ class ZenohTransport:
         """Where messages arrive, by their senders: in Zenoh's own memory, without a thread."""
         self._publishers: dict[str, Any] = {}
         self._waiting_at: str | None = None
+        self._strangers: Counter[str] = Counter()
         self._open()
         self._closed = Event()
         self._ticking = Thread(target=self._tick, daemon=True)
@@ -231,6 +233,7 @@ class ZenohTransport:
             )
             for other in place.others
         ]
+        self._linking = self._session.info.declare_link_events_listener(self._linked, history=True)
 
     def put(self, key: str, data: bytes) -> None:
         """Sends, waiting while the way is full."""
@@ -319,14 +322,24 @@ class ZenohTransport:
         if len(sample.payload) <= _LARGEST_GREETING and self._inbox.qsize() < _MOST_GREETINGS:
             self._inbox.put(Arrived(str(sample.key_expr), sample.payload.to_bytes()))
 
+    def _linked(self, event: Any) -> None:
+        """Says who is connected and has no business here; Zenoh takes nothing from them."""
+        who = event.link.auth_identifier  # from the certificate; None in plain TCP
+        if event.kind == zenoh.SampleKind.PUT and who and who not in self._place.others:
+            self._strangers[who] += 1
+            times = self._strangers[who]
+            if times <= 3 or times & (times - 1) == 0:
+                _LOG.warning(
+                    "%s is connected to %s, but is none of those it talks to; nothing is taken "
+                    "from it or sent to it (%d times so far)",
+                    who,
+                    self._place.name,
+                    times,
+                )
+
     def _seen(self, sample: zenoh.Sample) -> None:
         name = str(sample.key_expr).split("/")[2]
         self._inbox.put(Presence(name, sample.kind == zenoh.SampleKind.PUT))
-
-
-def log_refusals(levels: Sequence[str] = ("warn",)) -> None:
-    """Has Zenoh write what it refuses to the error stream; once per process."""
-    zenoh.init_log_from_env_or(",".join(levels))
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,278 @@
+"""A coordinator and a party of a star, told anything that decodes by somebody with a right key."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+
+from fuzz.scratch import Scratch
+from fuzz.stage import Clock, Over, StubNode, clock, received
+from fuzz.tape import Tape, changed, message
+from unpooled.deploy import results
+from unpooled.drivers.clerk import Clerk
+from unpooled.drivers.coordinator import Conductor
+from unpooled.drivers.link import Up
+from unpooled.drivers.net_mesh import Timing
+from unpooled.drivers.net_star import COORDINATOR, SHARED, StarCoordinator, StarParty
+from unpooled.drivers.network import Event, Presence
+from unpooled.drivers.site import Site
+from unpooled.drivers.state import StateDirectory
+from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError, WireError
+from unpooled.protocols import oneshot
+from unpooled.protocols.coreset import CoresetKMeans
+from unpooled.protocols.feca import FeCA
+from unpooled.protocols.federated import FederatedKMeans
+from unpooled.protocols.fuzzy import FuzzyCMeans
+from unpooled.protocols.kfed import KFED
+from unpooled.protocols.matched import MatchedAveraging
+from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.standardised import Standardised
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import Body, Parties
+from unpooled.wire.codec import decode, encode
+from unpooled.wire.message import Ask, Post, Reply
+from unpooled.wire.policy import STUDY, Deployment
+
+NAMES = ("A", "B", "C")
+PARTIES = Parties.of(list(np.random.default_rng(3).normal(size=(3, 14, 2))), names=NAMES)
+CENTERS = np.array([[0.0, 0.0], [1.0, 1.0]])
+PROTOCOLS: tuple[StarProtocol, ...] = (
+    FederatedKMeans(CENTERS, max_rounds=3),
+    Standardised(FederatedKMeans(CENTERS, max_rounds=2)),
+    OneShotKMeans(2, 2, n_init=1),
+    OneShotKMeans(2, 2, n_init=1, refine=True),
+    OneShotKMeans(None, None, n_init=1, max_clusters=3),
+    OneShotKMeans(2, 2, n_init=1, send="radii"),
+    OneShotKMeans(2, 2, n_init=1, trim=0.1),
+    KFED(2, 2),
+    MatchedAveraging(2),
+    FeCA(2, 2, n_init=1),
+    FuzzyCMeans(2),
+    CoresetKMeans(2, 4),
+)
+POLICIES = (STUDY, Deployment(min_count=3), Deployment(min_count=3, max_rounds=2))
+TIMING = Timing(round_timeout=1.5, patience=4.0)
+CONTROL = ("_run", "_ready", "_here", "_refusal", "_failed", "_result", "_bye", "_seen", "_status")
+RUN = b"sixteen bytes ..."[:16]
+
+
+def coordinator(data: bytes) -> None:
+    """Only what says why a run cannot go on comes out of the coordinator, whatever parties say."""
+    tape = Tape(data)
+    which = tape.below(len(PROTOCOLS))
+    quorum = (None, 1, 2)[tape.below(3)]
+    with Scratch() as folder, clock() as own, quiet(), few_starts():
+        for _ in range(3):  # processes: a later one goes on where the last was stopped
+            state = StateDirectory(folder, "plan", COORDINATOR)
+            play = _Answering(tape, which)
+            node = StubNode(own, play)
+            run = StarCoordinator(
+                PROTOCOLS[which], NAMES, node, state, 0, TIMING, quorum=quorum, n_columns=2
+            )
+            play.run = run
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    run.run()
+                    run.part()
+                break
+            except Over:
+                if tape.over:
+                    break
+            except (PolicyRefusal, ProtocolError, QuorumLost):
+                break
+            finally:
+                run.close()
+                state.close()
+
+
+class _Answering:
+    """What three parties say to the coordinator."""
+
+    def __init__(self, tape: Tape, which: int) -> None:
+        self._tape = tape
+        self._which = which
+        self._questions: tuple[bytes, ...] = ()
+        self._hello: list[Event] = []
+        for name in NAMES:
+            self._hello += [Up(name, 1), received(name, 0, Post("_ready", 0, {}))]
+        releases = PROTOCOLS[which].releases
+        self._names = (*dict.fromkeys(f for r in releases for f in r.fields), "why", "other")
+        self._kinds = (*CONTROL, *(release.kind for release in releases))
+
+    run: StarCoordinator
+
+    def _asked(self, question: bytes) -> tuple[bytes, ...]:
+        """All questions of this run up to this one; those before a restart are not known."""
+        if question not in self._questions:
+            self._questions = (*self._questions, question)
+        return self._questions
+
+    def __call__(self) -> Event | None:
+        if self._hello:
+            return self._hello.pop(0)
+        tape = self._tape
+        if tape.over:
+            raise Over
+        what = tape.below(8)
+        opened = self.run._open
+        number = self.run.conductor.exchange
+        if what < 3 and opened is not None:
+            missing = [name for name in NAMES if name not in self.run._done]
+            name = (missing or NAMES)[0] if what < 2 else tape.one_of(NAMES)
+            due = honest_answer(self._which, NAMES.index(name), self._asked(opened[1]))[0]
+            if what == 0:
+                return received(name, number, due)
+            return received(name, number, changed(tape, due, self._names))
+        name = tape.one_of(NAMES)
+        if what == 3:
+            return None
+        if what == 4:
+            return (Up(name, 2), Presence(name, False), Presence(name, True))[tape.below(3)]
+        if what == 5:
+            raise Over
+        if what == 6:
+            try:
+                return received(name, tape.whole(), decode(tape.block()))
+            except WireError:
+                return None
+        return received(name, tape.whole(), message(tape, self._kinds, self._names))
+
+
+def party(data: bytes) -> None:
+    """Only what says why a run cannot go on comes out of a party, whatever a coordinator says.
+
+    Of a result that it takes, it can label its rows, or say why not.
+    """
+    tape = Tape(data)
+    which = tape.below(len(PROTOCOLS))
+    policy = tape.one_of(POLICIES)
+    with Scratch() as folder, clock() as own, quiet():
+        for _ in range(3):
+            play = _Asking(tape, which)
+            one = star_party(folder, which, policy, own, play)
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    _use(one, one.run())
+                    one.part()
+                break
+            except Over:
+                if tape.over:
+                    break
+            except (ProtocolError, QuorumLost, StateError):
+                break
+            finally:
+                one.close()
+                one._state.close()
+
+
+def star_party(folder: Path, which: int, policy, own: Clock, play) -> StarParty:
+    """The party A of a protocol, in a folder where it may have been before."""
+    state = StateDirectory(folder, "plan", "A")
+    site = Site(PROTOCOLS[which], PARTIES[0], (0, 0), policy)
+    return StarParty(PROTOCOLS[which], site, StubNode(own, play), state, TIMING)
+
+
+def _use(one: StarParty, result: Body) -> None:
+    """What is done with a result."""
+    labels = results.star_labels(one.site.data.rows, result)
+    assert labels.shape == (14,)
+    results.write_labels(one._state, labels)
+    results.write_centers(one._state, SimpleNamespace(columns=("x", "y")), result)
+
+
+class _Asking:
+    """What a coordinator says to a party."""
+
+    def __init__(self, tape: Tape, which: int) -> None:
+        self._tape = tape
+        self._asked = 0
+        self._due = honest_questions(which)
+        asks = PROTOCOLS[which].asks
+        fields = (field for release in asks for field in release.fields)
+        self._names = (*dict.fromkeys(fields), *SHARED, "run", "why")
+        self._kinds = (*CONTROL, *(release.kind for release in asks))
+        self._joined = False
+
+    def __call__(self) -> Event | None:
+        tape = self._tape
+        if tape.over:
+            raise Over
+        what = tape.below(8)
+        if what < 2:
+            due = self._next()
+            due = changed(tape, due, self._names) if what else due
+            return received(COORDINATOR, self._asked, due)
+        if what == 2:  # an earlier question, or a later one
+            due = tape.one_of(self._due)
+            return received(COORDINATOR, tape.whole(), changed(tape, due, self._names))
+        if what == 3:
+            return None
+        if what == 4:
+            events = (Up(COORDINATOR, 2), Presence(COORDINATOR, False))
+            return tape.one_of(events)
+        if what == 5:
+            raise Over
+        if what == 6:
+            try:
+                return received(COORDINATOR, tape.whole(), decode(tape.block()))
+            except WireError:
+                return None
+        return received(COORDINATOR, tape.whole(), message(tape, self._kinds, self._names))
+
+    def _next(self) -> Post | Ask:
+        """The next thing that a coordinator would say."""
+        if not self._joined:
+            self._joined = True
+            return Post("_run", 0, {"run": np.frombuffer(RUN, np.uint8)})
+        self._asked += 1
+        return self._due[min(self._asked, len(self._due)) - 1]
+
+
+@cache
+def honest_answer(which: int, number: int, asked: tuple[bytes, ...]) -> tuple[Reply, bytes]:
+    """What a party answers to the last of these questions, and its memory after that.
+
+    Where a question came from others' nonsense it may have no answer; then nothing is in it.
+    """
+    clerk = Clerk(Site(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
+    if asked[:-1]:
+        clerk.remember(honest_answer(which, number, asked[:-1])[1])
+    ask = decode(asked[-1])
+    try:
+        with np.errstate(all="ignore"):
+            plain = clerk.answer(asked[-1], len(asked))
+    except ProtocolError:
+        plain = None
+    reply = decode(plain) if plain is not None else Reply(ask.kind, {}, ask.round)
+    assert isinstance(reply, Reply)
+    return reply, clerk.memory
+
+
+@cache
+def honest_questions(which: int) -> tuple[Ask | Post, ...]:
+    """What a coordinator asks if all goes well, and its result."""
+    with np.errstate(all="ignore"), quiet(), few_starts():
+        conductor = Conductor(PROTOCOLS[which], len(NAMES), 0)
+        asked, ask = [], conductor.begin()
+        while ask is not None:
+            asked.append(ask)
+            plain = tuple(map(encode, asked))
+            replies = {n: honest_answer(which, i, plain)[0].body for i, n in enumerate(NAMES)}
+            ask = conductor.answered(replies)
+    shared = {name: value for name, value in conductor.result.items() if name in SHARED}
+    return (*asked, Post("_result", 0, shared))
+
+
+def few_starts():
+    """The coordinator's k-means from one start: a hundred, as usual, would be all that is done."""
+    return mock.patch.object(oneshot, "_STARTS", (1, 1))
+
+
+def quiet():
+    """No warnings: those of libraries about odd numbers would be most of what is printed."""
+    return warnings.catch_warnings(action="ignore")

@@ -1,0 +1,215 @@
+"""A run over a network gives what the in-process run gives, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unpooled
+from tests.conformance.test_protocols import TABLE
+from tests.network.site import (
+    STUDY,
+    Authority,
+    Site,
+    files_of,
+    free_endpoints,
+    identity_of,
+    mesh,
+    star,
+    tables,
+)
+from tests.network.threads import Network
+from unpooled.drivers.local import run_mesh, run_star
+from unpooled.drivers.net_star import COORDINATOR, SHARED
+from unpooled.drivers.zenoh import Place, ZenohTransport
+from unpooled.graphs import topology
+from unpooled.preprocessing import StandardScaler
+from unpooled.protocols.mesh import MeshProtocol
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import Parties
+
+SEED = 7
+STAR_PARTIES, PEERS = ("North", "East", "South"), ("P1", "P2", "P3", "P4")
+CORNERS = [[2.0, 25.0], [6.0, 60.0], [8.0, 35.0]]
+TIMING = {"seed": SEED, "round_timeout": 60, "patience": 200}
+
+
+def slow(*values: Any, id: str) -> Any:
+    """A case that only the long run goes through."""
+    return pytest.param(*values, id=id, marks=pytest.mark.long)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.new(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "own", "standardise"),
+    [
+        pytest.param("OneShotKMeans", {"n_clusters": 3}, "", True, id="one-shot, standardised"),
+        pytest.param("FederatedKMeans", {"n_clusters": 3}, "", False, id="federated k-means"),
+        slow("OneShotKMeans", {"n_clusters": "auto"}, "", False, id="one-shot, k unknown"),
+        slow("OneShotKMeans", {"n_clusters": 3, "refine": True}, "", False, id="one-shot, refined"),
+        slow("FederatedKMeans", {"n_clusters": 3}, STUDY, True, id="federated, standardised"),
+        slow("FederatedKMeans", {"n_clusters": 3, "init": CORNERS}, "", False, id="given start"),
+        slow("FeCA", {"n_clusters": 3}, "", False, id="feca"),
+        slow("KFED", {"n_clusters": 3, "local_clusters": 2}, "", False, id="k-fed"),
+        slow("MatchedAveraging", {"n_clusters": 3}, "", False, id="matched averaging"),
+        slow("FuzzyCMeans", {"n_clusters": 3}, "", False, id="fuzzy c-means"),
+        slow("CoresetKMeans", {"n_clusters": 3, "coreset_size": 40}, STUDY, False, id="coreset"),
+    ],
+)
+def test_programs_of_a_star_give_what_the_estimator_gives(
+    method: str,
+    parameters: dict[str, Any],
+    own: str,
+    standardise: bool,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    data = tables(STAR_PARTIES)
+    plan = {"method": method, "parameters": parameters, **TIMING}
+    if standardise:
+        plan["standardise"] = True
+    with star(tmp_path, authority, data, own, **plan) as site:
+        site.start_all()
+        policy = "study" if own else "deployment"
+        model = getattr(unpooled, method)(**parameters, policy=policy, random_state=SEED)
+        rows, scaler = data, None
+        if standardise:
+            scaler = StandardScaler(policy=policy).fit(data)
+            rows = scaler.transform(data)
+        expected = model.fit(rows)
+        site.finish()
+        _same_star(site, expected, scaler, rows)
+
+
+def _same_star(site: Site, expected: Any, scaler: Any, rows: dict[str, np.ndarray]) -> None:
+    coordinator = site.programs[COORDINATOR]
+    found = coordinator.model()
+    np.testing.assert_array_equal(found.cluster_centers_, expected.cluster_centers_)
+    in_units = expected.cluster_centers_
+    if scaler is not None:
+        saved = coordinator.model("scaler.unpooled")
+        np.testing.assert_array_equal(saved.mean_, scaler.mean_)
+        np.testing.assert_array_equal(saved.scale_, scaler.scale_)
+        in_units = in_units * scaler.scale_ + scaler.mean_
+    for name in site.data:
+        party = site.programs[name]
+        np.testing.assert_array_equal(party.labels(), expected.labels_[name])
+        np.testing.assert_array_equal(party.centers(), in_units)
+        np.testing.assert_array_equal(found.predict(rows[name]), expected.labels_[name])
+        assert party.manifest()["refused"] == {}
+    assert coordinator.manifest()["refused"] == {}
+    for program in site.programs.values():
+        assert program.events[-1]["event"] == "done"
+        assert program.warnings == ""
+        assert program.stderr.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "own"),
+    [
+        pytest.param("DGC", {"init": CORNERS, "max_rounds": 60}, "", id="dgc"),
+        slow("DGC", {"loss": "huber", "init": CORNERS, "max_rounds": 60}, "", id="dgc, huber"),
+        slow("DGC", {"loss": "logistic", "init": CORNERS, "max_rounds": 60}, "", id="logistic"),
+        slow("DGC", {"loss": "fair", "init": CORNERS, "max_rounds": 60}, "", id="dgc, fair"),
+        slow("DGC", {"init": "dkm+c", "max_rounds": 60}, STUDY, id="dgc, found start"),
+        slow("KarSwenson", {"init": CORNERS, "max_rounds": 60}, "", id="kar-swenson"),
+        slow("ADMMKMeans", {"init": CORNERS, "max_rounds": 60}, "", id="admm"),
+        slow("ADMMKMeans", {"init": "dkm+c", "max_rounds": 60}, STUDY, id="admm, found start"),
+    ],
+)
+def test_programs_of_a_mesh_give_what_the_estimator_gives(
+    method: str, parameters: dict[str, Any], own: str, authority: Authority, tmp_path: Path
+) -> None:
+    data = tables(PEERS)
+    parameters = {"n_clusters": 3, **parameters}
+    with mesh(tmp_path, authority, data, own, method=method, parameters=parameters, **TIMING) as (
+        site
+    ):
+        site.start_all()
+        expected = getattr(unpooled, method)(
+            **parameters,
+            graph="ring",
+            policy="study" if own else "deployment",
+            random_state=SEED,
+        ).fit(data)
+        site.finish()
+    for i, name in enumerate(PEERS):
+        peer = site.programs[name]
+        np.testing.assert_array_equal(peer.model().cluster_centers_, expected.peer_centers_[i])
+        np.testing.assert_array_equal(peer.centers(), expected.peer_centers_[i])
+        np.testing.assert_array_equal(peer.labels(), expected.labels_[name])
+        manifest = peer.manifest()
+        assert manifest["refused"] == {}
+        assert manifest["participation"]["not_heard"] == {}
+        assert peer.warnings == ""
+        assert peer.stderr.read_text() == ""
+
+
+@pytest.mark.parametrize("protocol", TABLE.values(), ids=TABLE)
+def test_every_protocol_gives_over_tls_what_it_gives_in_process(
+    protocol: StarProtocol | MeshProtocol, authority: Authority, tmp_path: Path
+) -> None:
+    parties = _parties()
+    ring = topology("ring", parties.names)
+    network = _over_tls(tmp_path, authority, protocol, parties)
+    try:
+        network.finish()
+    finally:
+        network.close()
+    if isinstance(protocol, StarProtocol):
+        expected = run_star(protocol, parties, seed=network.seed)
+        shared = {key: value for key, value in expected.result.items() if key in SHARED}
+        results = {COORDINATOR: expected.result, **dict.fromkeys(parties.names, shared)}
+    else:
+        expected = run_mesh(protocol, parties, ring, seed=network.seed)
+        results = {
+            name: {key: value[i : i + 1] for key, value in expected.result.items()}
+            for i, name in enumerate(parties.names)
+        }
+    for name, result in results.items():
+        assert network.results[name].keys() == result.keys()
+        for key, value in result.items():
+            np.testing.assert_array_equal(network.results[name][key], value, err_msg=key)
+        assert network.refused(name) == {}
+    np.testing.assert_array_equal(network.traffic.by_party, expected.traffic.by_party)
+
+
+def _parties() -> Parties:
+    rng = np.random.default_rng(0)
+    corners = rng.uniform(1.0, 9.0, size=(3, 2))
+    sizes = (9, 4, 14, 6)
+    own = [corners[rng.integers(3, size=n)] + rng.uniform(size=(n, 2)) for n in sizes]
+    weights = [rng.uniform(0.5, 2.0, size=n) for n in sizes]
+    return Parties.of(own, weights=weights, names=PEERS)
+
+
+def _over_tls(
+    folder: Path,
+    authority: Authority,
+    protocol: StarProtocol | MeshProtocol,
+    parties: Parties,
+) -> Network:
+    """Everybody listens but the parties of a star."""
+    listening = [COORDINATOR] if isinstance(protocol, StarProtocol) else list(parties.names)
+    endpoints = dict(zip(listening, free_endpoints(len(listening)), strict=True))
+
+    def transport(name: str) -> ZenohTransport:
+        others = {other: endpoints.get(other, "") for other in network.others(name)}
+        place = Place(name, endpoints.get(name, ""), others)
+        return ZenohTransport(place, files_of(authority.folder, name))
+
+    ring = topology("ring", parties.names) if isinstance(protocol, MeshProtocol) else None
+    everybody = {*listening, *parties.names}
+    for name in everybody:
+        if not files_of(authority.folder, name).key.exists():
+            authority.admit(name)
+    identities = {name: identity_of(authority.folder, name) for name in everybody}
+    network = Network(folder, protocol, parties, transport, identities, ring)
+    return network

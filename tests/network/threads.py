@@ -1,0 +1,156 @@
+"""A run over a network whose parties are threads of one process, each with a state of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tests.network.site import TIMEOUT, hash_of
+from unpooled.drivers.identity import Identity, fingerprint
+from unpooled.drivers.net_mesh import MeshPeer, Timing
+from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.drivers.network import Node, Transport
+from unpooled.drivers.options import Options, serving
+from unpooled.drivers.site import Site
+from unpooled.drivers.state import StateDirectory
+from unpooled.graphs import Topology
+from unpooled.protocols.mesh import Block, MeshProtocol
+from unpooled.protocols.star import StarProtocol
+from unpooled.types import Body, Parties
+from unpooled.wire.codec import LIMITS, Limits
+from unpooled.wire.policy import STUDY, Policy
+from unpooled.wire.traffic import Traffic
+
+Role: TypeAlias = StarCoordinator | StarParty | MeshPeer
+PATIENT = Timing(60.0, 200.0)
+
+
+@dataclass
+class Network:
+    """Everything that the parties of one run agree on, and how bytes travel between them."""
+
+    folder: Path
+    protocol: StarProtocol | MeshProtocol
+    parties: Parties
+    transport: Callable[[str], Transport]
+    identities: Mapping[str, Identity]
+    topology: Topology | None = None
+    seed: int = 5
+    policy: Policy = STUDY
+    timing: Timing = PATIENT
+    limits: Limits = LIMITS
+    plan: bytes = hash_of("plan")
+    quorum: int | None = None
+    roles: dict[str, Role] = field(default_factory=dict)
+    results: dict[str, Body] = field(default_factory=dict)
+    errors: dict[str, BaseException] = field(default_factory=dict)
+    _threads: dict[str, Thread] = field(default_factory=dict)
+    _states: list[StateDirectory] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody, the coordinator first if there is one."""
+        own = self.parties.names
+        return (COORDINATOR, *own) if isinstance(self.protocol, StarProtocol) else own
+
+    def others(self, name: str) -> list[str]:
+        """Whom this one has links to."""
+        if isinstance(self.protocol, StarProtocol):
+            return list(self.parties.names) if name == COORDINATOR else [COORDINATOR]
+        assert self.topology is not None
+        near = self.topology.neighbourhood(np.array([self.parties.names.index(name)]))
+        return [self.parties.names[j] for j in near.outer]
+
+    def state(self, name: str) -> StateDirectory:
+        """A party's directory, free again after :meth:`close`."""
+        self._states.append(StateDirectory(self.folder / name, self.plan.hex(), name))
+        return self._states[-1]
+
+    def node(self, name: str, state: StateDirectory) -> Node:
+        """A party's place on the network."""
+        prints = {n: fingerprint(self.identities[n].certificate) for n in self.others(name)}
+        carrier = self.transport(name)
+        return Node(self.identities[name], prints, self.plan, state, carrier, self.limits)
+
+    def role(self, name: str) -> Role:
+        """The party, ready to run."""
+        state = self.state(name)
+        node, timing, protocol = self.node(name, state), self.timing, self.protocol
+        names, columns = self.parties.names, self.parties.n_features
+        if isinstance(protocol, MeshProtocol):
+            number = np.array([names.index(name)])
+            assert self.topology is not None
+            near, reach = self.topology.neighbourhood(number), self.topology.reach
+            block = Block(self.parties.select(number), near, reach, self.seed)
+            return MeshPeer(protocol, block, names, node, state, self.policy, timing)
+        if name == COORDINATOR:
+            more: dict[str, Any] = {"quorum": self.quorum, "n_columns": columns}
+            return StarCoordinator(protocol, names, node, state, self.seed, timing, **more)
+        i = names.index(name)
+        site = Site(protocol, self.parties[i], (self.seed, i), self.policy)
+        return StarParty(protocol, site, node, state, timing)
+
+    def start(self, *names: str) -> None:
+        """Starts these, or all."""
+        for name in names or self.names:
+            self.roles[name] = self.role(name)
+            self._threads[name] = Thread(target=self._run, args=(name,), daemon=True)
+        for name in names or self.names:
+            self._threads[name].start()
+
+    def _run(self, name: str) -> None:
+        role = self.roles[name]
+        try:
+            with serving(Options()) as serve:
+                (result,) = serve(lambda _: role.run(), [None])
+            role.part()
+            self.results[name] = result
+        except BaseException as error:
+            self.errors[name] = error
+        finally:
+            role.close()
+            role.node.close()
+
+    def join(self, *names: str, timeout: float = TIMEOUT) -> None:
+        """Waits for these, or for all that were started."""
+        end = monotonic() + timeout
+        for name in names or self._threads:
+            self._threads[name].join(max(0.1, end - monotonic()))
+            assert not self._threads[name].is_alive(), f"{name} hangs"
+
+    def finish(self) -> None:
+        """Starts all of them and waits until all have ended well."""
+        self.start()
+        self.join()
+        for name, error in self.errors.items():
+            raise AssertionError(f"{name} failed") from error
+
+    def close(self) -> None:
+        """Gives all state directories free."""
+        for state in self._states:
+            state.close()
+
+    def refused(self, name: str) -> dict[tuple[str, str], int]:
+        """What a party has refused, by sender and reason."""
+        return dict(self.roles[name].node.refused)
+
+    @property
+    def traffic(self) -> Traffic:
+        """From everybody's own ledger."""
+        entries = []
+        for i, name in enumerate(self.parties.names):
+            role = self.roles[name]
+            ledger = role.site.ledger if isinstance(role, StarParty) else role.ledger
+            entries += [(np.array([i]), entry) for entry in ledger.entries]
+        return Traffic.of(self.parties.names, entries)
+
+
+def nobody(*names: str) -> dict[str, Identity]:
+    """Parties that prove nothing, as on one machine without keys."""
+    return {name: Identity(name) for name in names}
