@@ -8,7 +8,8 @@ party repeats its answer, the same bytes (:mod:`unpooled.drivers.clerk`).
 
 **After a kill.** The coordinator writes the answers to a question into its journal before it goes
 on; started again it reads them and asks the question that comes next. A party writes what it must
-remember, then its ledger's line, and only then sends. Whose run it is, it remembers too: a
+remember, then its ledger's line, and only then sends; killed in between, it writes the line when it
+is started again (``unsent``), since it counts as said. Whose run it is, it remembers too: a
 coordinator that begins the same plan anew is another run, which a party that has answered in the
 first one refuses, since answers to both could be subtracted from each other.
 """

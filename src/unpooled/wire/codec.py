@@ -27,6 +27,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral
 from typing import TypeAlias
 
@@ -116,37 +117,41 @@ def decode_state(data: bytes | memoryview, limits: Limits = LIMITS) -> Body:
 def _encode(
     type_code: int, kind: str, number: int, quorum: int | None, body: Body, limits: Limits
 ) -> bytes:
-    if len(body) > limits.max_fields:
-        raise OversizedMessage(f"{kind!r} has {len(body)} fields, over {limits.max_fields}.")
     if not isinstance(number, Integral) or not -(2**63) <= number < 2**63:
         raise WireError(f"{kind!r} has round {number!r}, which is no 64-bit number.")
     if quorum is not None and not (isinstance(quorum, Integral) and 0 <= quorum < 2**31):
         raise WireError(f"{kind!r} has quorum {quorum!r}, which is no number of parties.")
-    size = body_size(kind, body)
+    forms = tuple((name, value.dtype, value.shape) for name, value in body.items())
+    rest = _rest_of_header(kind, forms, limits)
+    size = len(rest) + _HEAD.size + sum(_filled(value.nbytes) for value in body.values())
     if size > limits.max_bytes:
         raise OversizedMessage(f"{kind!r} takes {size} bytes, over {limits.max_bytes}.")
-    head = [
-        _HEAD.pack(MAGIC, type_code, number, -1 if quorum is None else quorum),
-        _packed_name(kind, limits),
-        bytes([len(body)]),
-    ]
-    buffers = []
-    for name, value in body.items():
-        code = _CODES.get(value.dtype)
+    head = _HEAD.pack(MAGIC, type_code, number, -1 if quorum is None else quorum)
+    return b"".join([head, rest, *(_padded(value.tobytes()) for value in body.values())])
+
+
+@lru_cache(maxsize=256)
+def _rest_of_header(
+    kind: str, forms: tuple[tuple[str, np.dtype, tuple[int, ...]], ...], limits: Limits
+) -> bytes:
+    """The header behind its fixed part; most messages have one that was made before."""
+    if len(forms) > limits.max_fields:
+        raise OversizedMessage(f"{kind!r} has {len(forms)} fields, over {limits.max_fields}.")
+    rest = [_packed_name(kind, limits), bytes([len(forms)])]
+    for name, dtype, shape in forms:
+        code = _CODES.get(dtype)
         if code is None:
-            raise WireError(
-                f"Field {name!r} of {kind!r} has type {value.dtype}, which has no code."
-            )
-        if value.ndim > limits.max_ndim:
-            raise OversizedMessage(f"Field {name!r} of {kind!r} has {value.ndim} axes.")
-        shape = struct.pack(f"<BB{value.ndim}Q", code, value.ndim, *value.shape)
-        head.append(_packed_name(name, limits) + shape)
-        buffers.append(_padded(value.tobytes()))
-    return b"".join([_padded(b"".join(head)), *buffers])
+            raise WireError(f"Field {name!r} of {kind!r} has type {dtype}, which has no code.")
+        if len(shape) > limits.max_ndim:
+            raise OversizedMessage(f"Field {name!r} of {kind!r} has {len(shape)} axes.")
+        sizes = struct.pack(f"<BB{len(shape)}Q", code, len(shape), *shape)
+        rest.append(_packed_name(name, limits) + sizes)
+    length = _HEAD.size + sum(map(len, rest))
+    return b"".join([*rest, bytes(_filled(length) - length)])
 
 
 def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 8)
+    return data + bytes(-len(data) % 8) if len(data) % 8 else data
 
 
 def _packed_name(name: str, limits: Limits) -> bytes:

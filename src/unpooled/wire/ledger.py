@@ -57,6 +57,8 @@ class Ledger:
         self.remarks: list[Remark] = []
         self._audit = Audit(weights) if weights is not None else None
         self._releases = {release.kind: release for release in releases}
+        self._sized: tuple[object, tuple[int, int]] = (None, (0, 0))
+        """The message that left last, with its size: in a mesh, what arrives is like it."""
         self._policy = policy
         self._rounds: IntArray = np.zeros(len(names), dtype=np.int64)
         self._floats: IntArray = np.zeros(len(names), dtype=np.int64)
@@ -122,12 +124,14 @@ class Ledger:
             message = replace(message, body=body)
         self._rounds += copies > 0
         self._floats += floats * copies
+        self._sized = message, (size, floats)
         self._count(Entry(message.kind, message.round, exchange, "up", size, floats, copies))
         return message
 
     def receive(self, message: Ask | Post, copies: IntArray, exchange: int) -> None:
         """Counts what reached the users: ``copies[i]`` messages like this one at user ``i``."""
-        size, floats = _size(message)
+        known, sizes = self._sized
+        size, floats = sizes if message is known else _size(message)
         self._count(Entry(message.kind, message.round, exchange, "down", size, floats, copies))
 
     def remark(self, kind: str, round: int, text: str) -> None:
