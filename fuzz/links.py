@@ -53,7 +53,7 @@ REASONS = {
 GREETINGS = (HELLO, "accept", "other")
 FIELDS = ("plan", "nonce", "share", "certificate", "signature", "run")
 _HEAD = struct.Struct("<4s16s32sQQqB")
-_MOST = 24
+_MOST = 12
 """Steps in a run: more only repeat each other."""
 
 

@@ -266,6 +266,8 @@ class Chaos:
         self._now: list[Disturbance] = []
         self._condemned: list[Disturbance] = []
         """Kills that wait for a write."""
+        self._at_end = 0.0
+        """When the coordinator was last seen before its end."""
 
     def run(self) -> Outcome:
         """Runs until everybody has come to an end, or the time is over."""
@@ -369,8 +371,21 @@ class Chaos:
                 return
             self.outcome.gave_up += 1
             self._start(name)
-            if self._kind.star and self._programs[COORDINATOR].code == 0:
-                self._start(COORDINATOR)  # it hands out the result once more
+        if self._kind.star:
+            self._hand_out_again()
+
+    def _hand_out_again(self) -> None:
+        """Starts the coordinator once more where a party that was away waits for the result."""
+        now = time.monotonic()
+        if self._programs[COORDINATOR].code != 0:
+            self._at_end = now
+        elif now > self._at_end + 1.0:
+            for program in (self._programs[name] for name in NAMES):
+                program.read()
+                said = {line.event["event"] for line in program.lives[-1]}
+                if program.running and "waiting" in said and "done" not in said:
+                    self._start(COORDINATOR)
+                    return
 
     def _start(self, name: str) -> None:
         program = self._programs[name]
@@ -395,9 +410,11 @@ def check(
     outcome.wrong += replayed(kind, plan, folder, programs, rows, outcome)
 
 
-def waits(kind: Kind, programs: Mapping[str, Program], outcome: Outcome) -> Iterator[str]:
-    """Whose exchanges took longer than they may."""
-    offset = time.time() - time.monotonic()
+def waits(
+    kind: Kind, programs: Mapping[str, Program], outcome: Outcome, clock: float | None = None
+) -> Iterator[str]:
+    """Whose exchanges took longer than they may; ``clock`` is when `monotonic` was 0."""
+    offset = time.time() - time.monotonic() if clock is None else clock
     frozen = [one for one in outcome.done if one.what == "freeze"]
     for name in (COORDINATOR,) if kind.star else NAMES:
         program = programs[name]
@@ -581,6 +598,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if reason is not None:
         print(f"There can be no hosts: {reason}.", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # hosts are taken away all the same
     folder = options.to or Path(tempfile.mkdtemp(prefix="unpooled-chaos-"))
     outcomes = chaos(options.seed, options.kills, folder, only=options.only)
     print(summary(outcomes))

@@ -84,16 +84,16 @@ def _from_polars(
                 f"{_listed(frame.columns)}: rename one, or change the plan."
             )
         values = frame[column]
-        if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
-            raise InputError(
-                f"Party {name} has text in column {column!r} of {path} where numbers are needed; "
-                "make it numbers or leave the column out of the plan."
-            )
         if values.null_count():
             row = int(values.is_null().arg_max() or 0)
             raise InputError(
                 f"Party {name} has {values.null_count()} empty cells in column {column!r} of "
                 f"{path}, the first in row {row + 1}; fill in or drop such rows first."
+            )
+        if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
+            raise InputError(
+                f"Party {name} has text in column {column!r} of {path} where numbers are needed; "
+                "make it numbers or leave the column out of the plan."
             )
     return {column: frame[column].cast(pl.Float64).to_numpy() for column in wanted}
 

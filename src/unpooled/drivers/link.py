@@ -50,6 +50,7 @@ _HEAD = struct.Struct("<4s16s32sQQqB")
 """Magic, run, plan, incarnation, counter, exchange, length of the sender's name."""
 _SEAL = 16
 _HELLO_LIMITS = Limits(max_bytes=16 * 2**10, max_fields=8, max_ndim=1)
+_EARLY = 16 * 2**10
 _AGAIN = 0.25
 """Seconds after which an unanswered hello is repeated."""
 
@@ -128,6 +129,8 @@ class Link:
         self._session: _Session | None = None
         self._pending: _Session | None = None
         """Agreed upon with a process of the other side that has not shown yet who it is."""
+        self.early = b""
+        """The first message of that process, to be received again once the link is up."""
         self._sent = self._seen = 0
         self._next_hello = 0.0
 
@@ -205,7 +208,7 @@ class Link:
             )
         if len(share) != 32 or len(_field(body, "nonce")) != 32:
             raise self._no("malformed", "a greeting with a share or nonce of another length")
-        self._pending = self._agree(data, incarnation, share)
+        self._pending, self.early = self._agree(data, incarnation, share), b""
         self._next_hello = now + _AGAIN
         self._greet()
 
@@ -270,7 +273,9 @@ class Link:
         head = data[: _HEAD.size + length]
         sender = head[_HEAD.size :]
         if self._pending is not None and run == self._pending.run:
-            return None  # it came before the word of who sent it; it comes again
+            if not self.early and len(data) <= _EARLY:
+                self.early = data
+            return None  # it came before the word of who sent it; what is not kept comes again
         if session is None or run != session.run:
             raise self._no("another run", "a message of another run")
         if plan != self.plan:

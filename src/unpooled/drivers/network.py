@@ -160,9 +160,12 @@ class Node:
             return  # of a run that is over
         self.bytes_in += len(arrived.data)
         self._heard_at[name] = monotonic()
+        self._receive(name, arrived.data)
+
+    def _receive(self, name: PartyId, data: bytes) -> None:
         own = self._links[name]
         try:
-            event = own.receive(arrived.data, monotonic())
+            event = own.receive(data, monotonic())
         except LinkRefusal as refusal:
             self.refuse(name, refusal.reason, str(refusal))
             event = None
@@ -176,6 +179,9 @@ class Node:
             self._state.write_json("known", self._known)
         if event is not None:
             self._events.append(event)
+        if isinstance(event, Up) and own.early:
+            early, own.early = own.early, b""
+            self._receive(name, early)
 
     def _mend(self, now: float) -> None:
         """Makes connections anew where somebody is there, by all signs, but never heard."""

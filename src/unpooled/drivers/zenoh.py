@@ -339,7 +339,8 @@ class ZenohTransport:
 
     def _seen(self, sample: zenoh.Sample) -> None:
         name = str(sample.key_expr).split("/")[2]
-        self._inbox.put(Presence(name, sample.kind == zenoh.SampleKind.PUT))
+        if self._inbox.qsize() < _MOST_GREETINGS:
+            self._inbox.put(Presence(name, sample.kind == zenoh.SampleKind.PUT))
 
 
 def _reason(error: Exception) -> str:
