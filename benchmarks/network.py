@@ -97,7 +97,7 @@ class Echo(StarProtocol):
             replies = yield Ask("echo", {"x": x}, number)
             x = np.mean([reply["x"] for reply in replies.values()], axis=0)
         rate = (self.questions - WARM_UP) / (time.perf_counter() - began)
-        return {"rate": np.array(rate)}
+        return {"centers": np.zeros((1, 2)), "rate": np.array(rate)}
 
 
 @dataclass(frozen=True)
