@@ -160,7 +160,6 @@ def bare(name: str, folder: Path, ports: dict[str, int], rounds: int) -> float:
     }
     _meet(say["hello"], heard["hello"])
     answers = name[0] == "P"
-    used = time.process_time()
     for number in range(rounds):
         if number == WARM_UP:
             began = time.perf_counter()
@@ -173,7 +172,7 @@ def bare(name: str, folder: Path, ports: dict[str, int], rounds: int) -> float:
             for publisher in say["bare"]:
                 publisher.put(data)
     rate = (rounds - WARM_UP) / (time.perf_counter() - began)
-    print("cpu ms", 1e3 * (time.process_time() - used) / rounds, file=sys.stderr)
+
     time.sleep(1.0)
     session.close()
     return rate
@@ -260,9 +259,8 @@ def _mesh_rate(
         timing,
         lambda progress: times.append(time.perf_counter()),
     )
-    used = time.process_time()
     peer.run()
-    print("cpu ms", 1e3 * (time.process_time() - used) / rounds, file=sys.stderr)
+
     peer.part()
     return (len(times) - 1 - WARM_UP) / (times[-1] - times[WARM_UP])
 

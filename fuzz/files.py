@@ -18,6 +18,7 @@ from unpooled.deploy import keys
 from unpooled.deploy.data import read_rows
 from unpooled.deploy.own import read_own, refuse_beyond
 from unpooled.deploy.plan import read_plan
+from unpooled.drivers.identity import signed
 from unpooled.errors import InputError, PolicyRefusal, UnpooledError
 from unpooled.persistence import load
 
@@ -161,7 +162,11 @@ def _npy(tape: Tape) -> bytes:
 
 
 def certificate(data: bytes) -> None:
-    """Only InputError comes out of a certificate; of one that is taken, name and hosts too."""
+    """Only InputError comes out of a certificate; of one that is taken, name and hosts too.
+
+    Nothing comes out of looking at a signature under it, which no input has.
+    """
+    assert not signed(data[1:], b"words", bytes(64))
     found = _loaded(data, "CERTIFICATE", keys.load_certificate)
     if found is not None:
         for read in (keys.name_of, keys.hosts_of):

@@ -108,6 +108,7 @@ def receive(data: bytes) -> None:
         assert not isinstance(event, Received) or encode(event.message) == event.plain
         assert len(pair.own.outbox) <= boxes + 2
         assert len(pair.own.runs) <= 2
+        assert len(pair.own.early) <= 2**14
     pair.own.tick(100.0)
     pair.own.seal(Post("a", 0, {}), 0)
 

@@ -110,6 +110,9 @@ def certificate() -> Seeds:
         made = _certificate(own, hosts=label == "p256")
         yield label, b"\0" + made.public_bytes(Encoding.DER)
     yield "pem", b"\1" + made.public_bytes(Encoding.PEM)
+    p256, nothing = (bytes.fromhex(f"06082a86{two}3d030107") for two in ("48ce", "2fce"))
+    der = _certificate(_keys()["p256"], hosts=False).public_bytes(Encoding.DER)
+    yield "unknown-curve", b"\0" + der.replace(p256, nothing)
 
 
 def request() -> Seeds:
@@ -125,6 +128,8 @@ def key() -> Seeds:
     """Private keys, in the form that goes between PEM's lines."""
     for label, own in _keys().items():
         yield label, b"\0" + own.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    # A key on another curve that is too short, at which OpenSSL itself fails.
+    yield "ed448-short", b"\0" + bytes.fromhex("302e020100300506032b657104220420") + bytes(32)
 
 
 def model() -> Seeds:

@@ -159,7 +159,7 @@ def resume() -> Seeds:
     lines = b"\1" + _written(LEDGER)
     for role in range(3):
         yield f"left-{role}", bytes([role, 0, 0]) + _block(made) + b"\0" + _block(lines)
-    yield "remembered", bytes([1, 0, 1, 1, 1, 1, 0, 0, 1]) + _block(stars.RUN)
+    yield "remembered", bytes([1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1]) + _block(stars.RUN)
     odd = bytes([0, 1]) + _block(b'{"exchange": 0, "parts": {"Z": 1}}') + _block(b"abc")
     yield "odd", bytes([2, 0, 0]) + _block(odd) + b"\1"
 

@@ -136,7 +136,8 @@ def resume(data: bytes) -> None:
                 (folder / file).write_bytes(write(Tape(tape.block())))
         if tape.below(2):
             kept = _memory(tape, honest_memory(which % len(stars.PROTOCOLS), tape.below(3)))
-            head = json.dumps({"parts": {"value": len(kept)}}).encode()
+            header = {"exchange": tape.one_of((0, None, tape.whole()))}
+            head = json.dumps({**header, "parts": {"value": len(kept)}}).encode()
             (folder / "memory").write_bytes(record(head, kept))
         if tape.below(2):
             (folder / "run").write_bytes(tape.block())

@@ -196,7 +196,7 @@ def drawn(rng: np.random.Generator, kind: Kind, kills: int) -> list[Disturbance]
     """So many kills, and up to three other things."""
 
     def moment() -> int:
-        return int(rng.integers(0, int(0.9 * kind.length)))
+        return int(rng.integers(0, kind.length + 1))
 
     def seconds() -> float:
         # Mostly shorter than patience, now and then longer.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeGuard, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as pem
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -47,7 +47,7 @@ _REMEDIES: dict[type[OSError], str] = {
 }
 
 _ODD = x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType
-_BROKEN = (ValueError, TypeError, UnsupportedAlgorithm, *_ODD)
+_BROKEN = (ValueError, TypeError, InternalError, UnsupportedAlgorithm, *_ODD)
 """What parsers raise when strangers' bytes are not what they should be."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
@@ -18,6 +18,8 @@ from unpooled.types import PartyId
 
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 _ECDSA = ec.ECDSA(hashes.SHA256())
+_UNSIGNED = (InvalidSignature, InternalError, UnsupportedAlgorithm, ValueError, x509.InvalidVersion)
+"""What comes out of a signature that is none, and of certificates that nobody can use."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,6 @@ def signed(certificate: bytes, words: bytes, signature: bytes) -> bool:
             key.verify(signature, words)
         else:
             return False
-    except (InvalidSignature, ValueError):
+    except _UNSIGNED:
         return False
     return True

@@ -132,7 +132,7 @@ class MeshPeer:
         self._releases = {release.kind: release for release in protocol.releases}
         self._timing = timing
         self._observe = observe
-        self._lines = Chain(state.path / LEDGER)
+        self._lines = Chain(state.path / LEDGER, to_disk=False)
         self._journal = Journal(state.path / JOURNAL, to_disk=False)
         self._logged = {str(line.get("exchange")) for line in self._lines.lines}
         self._peer = protocol.peer(block)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock, Thread
-from time import sleep
+from time import monotonic, sleep
 from typing import IO, Any
 from zlib import crc32
 
@@ -123,8 +123,9 @@ class StateDirectory:
 class Chain:
     """An append-only file of lines, each with the hash of the one before."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, to_disk: bool = True) -> None:
         self._path = path
+        self._to_disk = to_disk
         self.lines = list(chained(path, mend=True))
         self._last = self.lines[-1]["hash"] if self.lines else _FIRST
         self._stream = _private(path, "ab")
@@ -134,7 +135,8 @@ class Chain:
         text = json.dumps({**line, "previous": self._last})
         self._last = sha256(text.encode()).hexdigest()
         os.write(self._stream.fileno(), f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
-        _TO_DISK.soon(self._path)
+        if self._to_disk:
+            _TO_DISK.soon(self._path)
 
     def close(self) -> None:
         """Ends writing."""
@@ -322,7 +324,7 @@ class _ToDisk:
         self._thread: Thread | None = None
 
     def soon(self, path: Path) -> None:
-        """Within about a second."""
+        """Within about a second, unless the disk is slow: it is busy for a tenth of the time."""
         with self._lock:
             self._paths.add(path)
             if self._thread is None:
@@ -330,8 +332,10 @@ class _ToDisk:
                 self._thread.start()
 
     def _work(self) -> None:
+        pause = 0.5
         while True:
-            sleep(0.5)
+            sleep(pause)
+            began = monotonic()
             with self._lock:
                 paths, self._paths = self._paths, set()
                 if not paths:
@@ -344,6 +348,7 @@ class _ToDisk:
                         os.fsync(descriptor)
                     finally:
                         os.close(descriptor)
+            pause = max(0.5, 10 * (monotonic() - began))
 
 
 _TO_DISK = _ToDisk()

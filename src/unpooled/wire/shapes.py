@@ -150,6 +150,9 @@ def _wrong_number(release: Release, name: str, value: Array) -> str | None:
         return None
     bound = release.bounds.get(name, _LARGEST)
     with np.errstate(all="ignore"):  # bytes from elsewhere may be NaNs that raise alarms
+        flat = value.reshape(-1)
+        if bound >= _LARGEST and np.einsum("i,i->", flat, flat) < _LARGEST:
+            return None  # their squares add up to little: none is large, infinite or NaN
         if value.max() <= bound and value.min() >= -bound:  # neither is so if there is a NaN
             return None
         if np.isnan(value).any():
