@@ -98,6 +98,7 @@ def party() -> Seeds:
     yield "silence", bytes([0, 0, 0, *[3] * 8])
     yield "no-centres", bytes([0, 0, 7, 0, 5, 0, 1, 1, 0, 2, 0, 2, 0, 0, 0])
     yield "no-scale", bytes([1, 0, 7, 0, 5, 0, 1, 5, 0, 1, 2, 0, 0, 0])
+    yield "tiny-scale", bytes([1, 0, *[0] * 4, 1, 1, 2, 6, 5])
     yield "share", bytes([11, 0, 0, 0, 1, 1, 2, 6, 9])
     yield "round", bytes([0, 0, 0, 1, 1, 0, 0, 130])
 

@@ -20,6 +20,7 @@ from unpooled.kernels.centers import label
 from unpooled.persistence.file import write as write_model
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh import MeshProtocol
+from unpooled.tables import LARGEST
 from unpooled.types import Body, FloatArray, IntArray
 
 
@@ -31,7 +32,13 @@ def star_labels(rows: FloatArray, result: Body) -> IntArray:
             "labelled; see that it runs the same plan with the same release of unpooled."
         )
     if "scale" in result:
-        rows = (rows - result["mean"]) / result["scale"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = (rows - result["mean"]) / result["scale"]
+        if not (np.abs(rows) <= LARGEST).all():
+            raise ProtocolError(
+                f"By the coordinator's result, standardised rows lie beyond {LARGEST:g}, where no "
+                "distance is a number; see that all parties' columns are those of the plan."
+            )
     return label(rows, result["centers"])
 
 
