@@ -71,15 +71,17 @@ def main() -> int:
 
 
 def sow(name: str) -> None:
-    """Writes the target's seeds, where they are missing."""
+    """Writes the target's seeds, and takes away those that are none any more."""
     from fuzz.targets import TARGETS
 
     folder = CORPUS / name
     folder.mkdir(parents=True, exist_ok=True)
-    for label, content in TARGETS[name].seeds():
-        path = folder / f"seed-{label}"
-        if not path.exists():
-            path.write_bytes(content)
+    seeds = {f"seed-{label}": content for label, content in TARGETS[name].seeds()}
+    for path in folder.glob("seed-*"):
+        if path.name not in seeds:
+            path.unlink()
+    for file, content in seeds.items():
+        (folder / file).write_bytes(content)
 
 
 def fuzz(name: str, seconds: int) -> Outcome:

@@ -121,7 +121,13 @@ def request() -> Seeds:
         builder = x509.CertificateSigningRequestBuilder(_name("North"))
         if label == "p256":
             builder = builder.add_extension(_hosts(), critical=False)
-        yield label, b"\0" + builder.sign(own, _hash(own)).public_bytes(Encoding.DER)
+        yield (
+            label,
+            b"\0"
+            + builder.sign(own, _hash(own), ecdsa_deterministic=_steady(own)).public_bytes(
+                Encoding.DER
+            ),
+        )
 
 
 def key() -> Seeds:
@@ -180,12 +186,17 @@ def _certificate(own, *, hosts: bool) -> x509.Certificate:
     )
     if hosts:
         builder = builder.add_extension(_hosts(), critical=False)
-    return builder.sign(own, _hash(own))
+    return builder.sign(own, _hash(own), ecdsa_deterministic=_steady(own))
 
 
 def _hosts() -> x509.SubjectAlternativeName:
     names = [x509.DNSName("hub.example.org"), x509.IPAddress(ipaddress.ip_address("10.0.0.1"))]
     return x509.SubjectAlternativeName(names)
+
+
+def _steady(own) -> bool | None:
+    """Signatures that are the same whenever they are made, where there is a choice."""
+    return None if isinstance(own, ed25519.Ed25519PrivateKey) else True
 
 
 def _hash(own) -> SHA256 | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from contextlib import closing
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -160,7 +161,8 @@ def _coordinator(folder: Path, which: int, own) -> None:
     try:
         with mock.patch.object(net_star.secrets, "token_bytes", lambda n: bytes(n)):
             run = StarCoordinator(protocol, stars.NAMES, node, state, 0, stars.TIMING, n_columns=2)
-        run.run()
+        with closing(run):
+            run.run()
     finally:
         state.close()
 
@@ -183,7 +185,9 @@ def _peer(folder: Path, which: int, own) -> None:
     play = Nobody()
     try:
         policy = meshes.POLICIES[which % len(meshes.POLICIES)]
-        meshes.mesh_peer(folder, which % len(meshes.PROTOCOLS), policy, own, play).run()
+        one = meshes.mesh_peer(folder, which % len(meshes.PROTOCOLS), policy, own, play)
+        with closing(one):
+            one.run()
     finally:
         if hasattr(play, "state"):
             play.state.close()

@@ -120,6 +120,26 @@ class StateDirectory:
         return StateError(f"{self.path / file} is damaged; move {self.path} away to start anew.")
 
 
+class _Appended:
+    """A file that is opened with its first bytes: reading alone leaves nothing open."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stream: IO[bytes] | None = None
+
+    @property
+    def descriptor(self) -> int:
+        """Where to write."""
+        if self._stream is None:
+            self._stream = _private(self._path, "ab")
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        """Ends writing."""
+        if self._stream is not None:
+            self._stream.close()
+
+
 class Chain:
     """An append-only file of lines, each with the hash of the one before."""
 
@@ -128,13 +148,13 @@ class Chain:
         self._to_disk = to_disk
         self.lines = list(chained(path, mend=True))
         self._last = self.lines[-1]["hash"] if self.lines else _FIRST
-        self._stream = _private(path, "ab")
+        self._stream = _Appended(path)
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Adds a line; it outlives the process when this returns."""
         text = json.dumps({**line, "previous": self._last})
         self._last = sha256(text.encode()).hexdigest()
-        os.write(self._stream.fileno(), f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
+        os.write(self._stream.descriptor, f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
         if self._to_disk:
             _TO_DISK.soon(self._path)
 
@@ -196,11 +216,11 @@ class Journal:
         self._written = 0
         self.records = list(recorded(path, mend=True))
         """What earlier processes wrote."""
-        self._stream = _private(path, "ab")
+        self._stream = _Appended(path)
 
     def append(self, header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         """Adds a record."""
-        descriptor = self._stream.fileno()
+        descriptor = self._stream.descriptor
         self._written += _write_all(descriptor, _framed(header, parts))
         if self._to_disk:
             _TO_DISK.soon(self._path)
@@ -278,7 +298,8 @@ class Latest:
         self.value: bytes | None = records[-1][1].get("value") if records else None
         self.header: Mapping[str, Any] = records[-1][0] if records else {}
         """A few words that were written with the value."""
-        self._size = (state.path / file).stat().st_size
+        path = state.path / file
+        self._size = path.stat().st_size if path.exists() else 0
 
     def put(self, value: bytes, **header: Any) -> None:
         """Replaces the value; it outlives the process when this returns."""
