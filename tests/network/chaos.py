@@ -361,7 +361,8 @@ class Chaos:
 
     def _look_after(self) -> None:
         """Starts again who has waited in vain; anything else that ends is wrong."""
-        killed = {one.who[0] for one in self._now if one.what == "kill"}
+        dying = (*self._now, *self._condemned)
+        killed = {one.who[0] for one in dying if one.what == "kill"}
         for name, program in self._programs.items():
             if program.code in (None, 0) or name in killed:
                 continue
