@@ -71,9 +71,9 @@ class Wire:
         self._hub = hub
         self._name = name
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | bytearray) -> None:
         self._die()
-        self._hub.put(key, data)
+        self._hub.put(key, bytes(data))
 
     def listen(self, key: str) -> None:
         self._hub.listen(key, self)

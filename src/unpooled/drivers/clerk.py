@@ -28,14 +28,16 @@ class Clerk:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._names: list[str] = []
+        self._answered: dict[str, list[tuple[int, int]]] = {}
+        """By kind, the rounds that have been answered, as (first, last)."""
         self._last = ""
         self._reply = b""
 
     @property
     def answered(self) -> int:
         """How many questions the party has answered."""
-        return len(self._names)
+        spans = (span for spans in self._answered.values() for span in spans)
+        return sum(last - first + 1 for first, last in spans)
 
     @property
     def reply(self) -> bytes:
@@ -46,7 +48,11 @@ class Clerk:
     def memory(self) -> bytes:
         """Everything that a later process of the party needs to go on from here."""
         own = {
-            "names": "\n".join(self._names).encode(),
+            "names": "\n".join(
+                f"{kind} {first} {last}"
+                for kind, spans in self._answered.items()
+                for first, last in spans
+            ).encode(),
             "last": self._last.encode(),
             "reply": self._reply,
             "rows": self._rows,
@@ -64,12 +70,16 @@ class Clerk:
                 f"The rows of party {self.site.data.name} are not those that it began the run "
                 "with; load the same rows in the same order for every question."
             )
+        answered: dict[str, list[tuple[int, int]]] = {}
         try:
-            names, last = own["names"].decode("ascii"), own["last"].decode("ascii")
-        except UnicodeDecodeError:
+            for line in own["names"].decode("ascii").splitlines():
+                kind, first, last = line.split(" ")
+                answered.setdefault(kind, []).append((int(first), int(last)))
+            asked = own["last"].decode("ascii")
+        except ValueError:
             raise MalformedMessage("A party's memory has names that nothing is called.") from None
         self.site.remember(known)
-        self._names, self._last, self._reply = names.splitlines(), last, own["reply"]
+        self._answered, self._last, self._reply = answered, asked, own["reply"]
 
     def answer(self, question: bytes, exchange: int) -> bytes | None:
         """The answer, the same whenever the question is; None if it is withheld."""
@@ -80,8 +90,8 @@ class Clerk:
         asked = sha256(question).hexdigest()
         if asked == self._last:
             return self._reply
-        called = f"{ask.kind} {ask.round}"
-        if called in self._names:
+        spans = self._answered.get(ask.kind, [])
+        if any(first <= ask.round <= last for first, last in spans):
             raise ProtocolError(
                 f"Party {name} has answered {ask.kind!r} of round {ask.round} before and repeats "
                 "only its last answer, to the same question; begin a new run to ask another."
@@ -89,7 +99,10 @@ class Clerk:
         reply = self.site.answer(ask, exchange)
         if reply is None:
             return None
-        self._names.append(called)
+        if spans and spans[-1][1] == ask.round - 1:
+            spans[-1] = (spans[-1][0], ask.round)
+        else:
+            self._answered[ask.kind] = [*spans, (ask.round, ask.round)]
         self._last, self._reply = asked, encode(reply)
         return self._reply
 

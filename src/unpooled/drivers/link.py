@@ -28,6 +28,7 @@ import secrets
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -91,6 +92,11 @@ class _Session:
     seal: AESGCM
     open: AESGCM
 
+    @cached_property
+    def run_name(self) -> str:
+        """The run, as it is called in keys."""
+        return self.run.hex()
+
 
 @dataclass
 class Link:
@@ -132,6 +138,7 @@ class Link:
         self.early = b""
         """The first message of that process, to be received again once the link is up."""
         self._sent = self._seen = 0
+        self._box = bytearray()
         self._next_hello = 0.0
 
     @property
@@ -142,7 +149,7 @@ class Link:
     @property
     def runs(self) -> set[str]:
         """The run's names under which messages may come."""
-        return {known.run.hex() for known in (self._session, self._pending) if known}
+        return {known.run_name for known in (self._session, self._pending) if known}
 
     def tick(self, now: float) -> None:
         """Repeats what the other side may not have heard."""
@@ -150,8 +157,11 @@ class Link:
             self._next_hello = now + _AGAIN
             self._greet()
 
-    def seal(self, message: Message | bytes, exchange: int) -> tuple[str, bytes] | None:
-        """The run's name and the bytes to be sent there; None while the link is not up."""
+    def seal(self, message: Message | bytes, exchange: int) -> tuple[str, bytearray] | None:
+        """The run's name and the bytes to be sent there; None while the link is not up.
+
+        They are good until the next message is sealed.
+        """
         session = self._session
         if session is None:
             return None
@@ -160,7 +170,13 @@ class Link:
         fixed = (_MAGIC, session.run, self.plan, self.incarnation, self._sent, exchange, len(name))
         head = _HEAD.pack(*fixed) + name
         plain = message if isinstance(message, bytes) else encode(message, self.limits)
-        return session.run.hex(), head + session.seal.encrypt(_nonce(self._sent), plain, head)
+        size = len(head) + len(plain) + _SEAL
+        if len(self._box) != size:
+            self._box = bytearray(size)
+        self._box[: len(head)] = head
+        box = memoryview(self._box)[len(head) :]
+        session.seal.encrypt_into(_nonce(self._sent), plain, head, box)
+        return session.run_name, self._box
 
     def receive(self, data: bytes, now: float) -> Event | None:
         """What these bytes mean; :class:`LinkRefusal` if they mean nothing good."""

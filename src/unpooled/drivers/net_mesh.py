@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -44,11 +45,11 @@ from unpooled.errors import (
     WireError,
 )
 from unpooled.graphs import Neighbourhood
-from unpooled.protocols.mesh import Block, Heard, MeshProtocol
+from unpooled.protocols.mesh import Apart, Block, Heard, MeshProtocol
 from unpooled.types import Body, IntArray, PartyId
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.ledger import Ledger
-from unpooled.wire.message import Message, Note, Post, sealed
+from unpooled.wire.message import Message, Note, Post
 from unpooled.wire.policy import Policy
 from unpooled.wire.shapes import wrong_numbers
 
@@ -136,13 +137,14 @@ class MeshPeer:
         self._journal = Journal(state.path / JOURNAL, to_disk=False)
         self._logged = {str(line.get("exchange")) for line in self._lines.lines}
         self._peer = protocol.peer(block)
+        self._take = {_STATUS: self._take_status, _BYE: self._take_bye, _SEEN: self._take_seen}
         self._post: Post | None = None
         self._note: Note | None = None
         self._exchange = 0
         self._fresh = True
         self._own: dict[int, bytes] = {}
         """Our posts that a neighbour may still ask for, by exchange."""
-        self._copies: IntArray = np.array([len(self.neighbours)])
+        self._all: IntArray = np.array([len(self.neighbours)])
 
     def run(self) -> Body:
         """The peer's result; afterwards neighbours have heard that it ended."""
@@ -204,7 +206,7 @@ class MeshPeer:
     def _let_out(self, n: int) -> Post:
         """What is to be said now, once the policy agreed and the ledger has its line."""
         assert self._post is not None
-        post = self.ledger.send(self._post, self._copies, n)
+        post = self.ledger.send(self._post, self._all, n)
         if post is None:
             raise PolicyRefusal(
                 f"The policy of {self.name} withholds {self._post.kind!r} of round "
@@ -235,17 +237,14 @@ class MeshPeer:
         silence = self._timing.patience if self._fresh else self._timing.round_timeout
         last_call, nudge = began + self._timing.patience, now + _NUDGE
         self._fresh = False
-        while True:
-            open_ = [o for o in self.neighbours.values() if not self._resolved(o, n, post)]
-            hoped_for = {
-                other.name: max(began, other.last_word) + silence
-                for other in open_
-                if self._worth_waiting(other, now)
-            }
-            deadline = min(max(hoped_for.values(), default=now), last_call)
+        open_ = list(self.neighbours.values())
+        while open_ := [other for other in open_ if not self._resolved(other, n, post)]:
+            hoped_for = [other for other in open_ if self._worth_waiting(other, now)]
+            heard = max([other.last_word for other in hoped_for], default=-inf)
+            deadline = min(max(began, heard) + silence, last_call) if hoped_for else now
             if now >= deadline:
                 break
-            self._handle(self.node.poll(min(deadline, nudge), next(iter(hoped_for))))
+            self._handle(self.node.poll(min(deadline, nudge), hoped_for[0].name))
             now = monotonic()
             if now >= nudge:
                 nudge = now + _NUDGE
@@ -274,9 +273,9 @@ class MeshPeer:
 
     def _fits(self, other: Neighbour, message: Message, post: Post, n: int) -> bool:
         """Whether this is what is due in exchange n: it looks like our own post."""
-        if (message.kind, message.round) != (post.kind, post.round):
+        if message.kind != post.kind or message.round != post.round:
             wrong: str | None = f"{message.kind!r} of round {message.round}"
-        elif _forms(message.body) != _forms(post.body):
+        elif not _alike(message.body, post.body):
             wrong = "fields or shapes other than its own"
         else:
             wrong = wrong_numbers(self._releases[post.kind], message.body)
@@ -312,8 +311,9 @@ class MeshPeer:
                 _extend(other.silent, n)
             for old in [e for e in other.posts if e <= n]:
                 del other.posts[old]
-        self.ledger.receive(post, np.array([len(spoken)]), n)
-        still_asked_for = {n} | {o.heard for o in self.neighbours.values()}
+        whole = len(spoken) == len(self.neighbours)
+        self.ledger.receive(post, self._all if whole else np.array([len(spoken)]), n)
+        still_asked_for = {n, *[o.heard for o in self.neighbours.values()]}
         self._own = {e: own for e, own in self._own.items() if e in still_asked_for}
         numbers = {self.neighbours[name].number: body for name, body in spoken.items()}
         heard = heard_by_one(self._near, post.body, numbers, awake=True)
@@ -374,9 +374,8 @@ class MeshPeer:
         elif isinstance(event, Received):
             other = self.neighbours[event.sender]
             other.lost_since, other.last_word = None, monotonic()
-            take = {_STATUS: self._take_status, _BYE: self._take_bye, _SEEN: self._take_seen}
             try:
-                take.get(event.message.kind, self._take_post)(other, event)
+                self._take.get(event.message.kind, self._take_post)(other, event)
             except WireError as error:
                 self._refuse(other, "malformed", f"a message of no use ({error})")
 
@@ -494,20 +493,24 @@ def heard_by_one(
     near: Neighbourhood, own: Body, spoken: Mapping[int, Body], *, awake: bool
 ) -> Heard:
     """What a single user has heard, from those of its neighbours that spoke."""
+    outer = near.outer.tolist()
+    if len(spoken) == len(outer):
+        return Heard(near.links, own, Apart([spoken[j] for j in outer]), np.array([awake]))
+    nothing = {name: np.zeros_like(value) for name, value in own.items()}
     alive = np.array([int(j) in spoken for j in near.ends[1]], dtype=bool)
-    heard = [spoken.get(int(j)) for j in near.outer]
-    outer = {
-        name: np.concatenate(
-            [np.zeros_like(value) if body is None else body[name] for body in heard]
-        )
-        for name, value in own.items()
-        if heard
-    }
-    return Heard(near.keep(alive), own, sealed(outer), np.array([awake]))
+    bodies = [spoken.get(j, nothing) for j in outer]
+    return Heard(near.keep(alive), own, Apart(bodies), np.array([awake]))
 
 
-def _forms(body: Body) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:
-    return [(name, value.shape, value.dtype) for name, value in sorted(body.items())]
+def _alike(one: Body, other: Body) -> bool:
+    """Whether both have the same fields, of the same shapes and types."""
+    if one.keys() != other.keys():
+        return False
+    for name, value in one.items():
+        due = other[name]
+        if value.shape != due.shape or value.dtype != due.dtype:
+            return False
+    return True
 
 
 def _extend(spans: list[list[int]], n: int) -> None:

@@ -194,7 +194,8 @@ class StarCoordinator:
         gathering = self.conductor.exchange == len(self._journal.records)
         timeout = self._timing.patience if gathering else self._timing.round_timeout
         while True:
-            missing = [name for name in self.names if name not in self._done]
+            done = self._done
+            missing = [name for name in self.names if name not in done]
             enough = len(self._replies) >= needed
             waited = now - began
             if not missing or (enough and (waited >= timeout or not set(missing) - self._absent)):

@@ -51,8 +51,8 @@ Event: TypeAlias = Received | Up | Presence
 class Transport(Protocol):
     """What carries bytes: keys are ``unpooled/<run>/<sender>/<receiver>``."""
 
-    def put(self, key: str, data: bytes) -> None:
-        """Sends, waiting while the way is full; what cannot be sent is dropped."""
+    def put(self, key: str, data: bytes | bytearray) -> None:
+        """Sends a copy, waiting while the way is full; what cannot be sent is dropped."""
 
     def listen(self, key: str) -> None:
         """Wants what is sent under this key."""
@@ -210,7 +210,7 @@ class Node:
         while outbox:
             self._put(name, *outbox.pop(0))
 
-    def _put(self, name: PartyId, run: str, data: bytes) -> None:
+    def _put(self, name: PartyId, run: str, data: bytes | bytearray) -> None:
         self.bytes_out += len(data)
         self._transport.put(f"unpooled/{run}/{self.me.name}/{name}", data)
 

@@ -235,17 +235,18 @@ class ZenohTransport:
         ]
         self._linking = self._session.info.declare_link_events_listener(self._linked, history=True)
 
-    def put(self, key: str, data: bytes) -> None:
-        """Sends, waiting while the way is full."""
-        if key not in self._publishers:
-            self._publishers[key] = self._session.declare_publisher(
+    def put(self, key: str, data: bytes | bytearray) -> None:
+        """Sends a copy, waiting while the way is full."""
+        publisher = self._publishers.get(key)
+        if publisher is None:
+            publisher = self._publishers[key] = self._session.declare_publisher(
                 key,
                 congestion_control=zenoh.CongestionControl.BLOCK,
                 reliability=zenoh.Reliability.RELIABLE,
                 express=True,
                 allowed_destination=zenoh.Locality.REMOTE,
             )
-        self._publishers[key].put(data)
+        publisher.put(data)
 
     def listen(self, key: str) -> None:
         """Wants what is sent under this key."""
@@ -272,8 +273,8 @@ class ZenohTransport:
             for name in names:
                 for key, channel in self._channels.get(name, {}).items():
                     sample = channel.try_recv()
-                    if sample is not None and len(sample.payload):
-                        return Arrived(key, sample.payload.to_bytes())
+                    if sample is not None and (data := sample.payload.to_bytes()):
+                        return Arrived(key, data)
             if monotonic() >= end:
                 return None
             arrived = self._wait(expected, end)
@@ -291,9 +292,9 @@ class ZenohTransport:
             except queue.Empty:
                 return None
         self._waiting_at, channel = next(reversed(open_.items()))
-        sample = channel.recv()
+        data = channel.recv().payload.to_bytes()
         key, self._waiting_at = self._waiting_at, None
-        return Arrived(key, sample.payload.to_bytes()) if len(sample.payload) else None
+        return Arrived(key, data) if data else None
 
     def _tick(self) -> None:
         """Ends long waits by an empty message to oneself, which Zenoh's channels need for it."""

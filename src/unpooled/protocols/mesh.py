@@ -13,7 +13,7 @@ where a single user would add up its neighbours.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unpooled.graphs import Neighbourhood
-from unpooled.types import Body, BoolArray, FloatArray, IntArray, Parties
+from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray, Parties
 from unpooled.wire.message import Note, Post
 from unpooled.wire.policy import Release
 
@@ -57,6 +57,22 @@ class Block:
         return np.concatenate(list(streams), axis=1)
 
 
+class Apart(Mapping[str, Array]):
+    """What users said, each kept where it came from; one array is made for those who ask for it."""
+
+    def __init__(self, bodies: Sequence[Body]) -> None:
+        self.bodies = bodies
+
+    def __getitem__(self, field: str) -> Array:
+        return np.concatenate([body[field] for body in self.bodies])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.bodies[0] if self.bodies else ())
+
+    def __len__(self) -> int:
+        return len(self.bodies[0]) if self.bodies else 0
+
+
 @dataclass(frozen=True)
 class Heard:
     """What reached the users of a block in one exchange.
@@ -75,7 +91,8 @@ class Heard:
     @property
     def degrees(self) -> IntArray:
         """How many neighbours each user heard."""
-        return np.asarray(np.diff(self.links.indptr), dtype=np.int64)
+        indptr = self.links.indptr
+        return np.asarray(indptr[1:] - indptr[:-1], dtype=np.int64)
 
     def everyone(self, field: str) -> FloatArray:
         """The field's values at the block's users, then at the users outside."""
@@ -85,11 +102,15 @@ class Heard:
     def neighbour_sum(self, field: str) -> FloatArray:
         """sum over j in N_i of x_j."""
         own = self.own[field]
-        everyone = self.everyone(field)
-        if len(own) == 1 and self.links.nnz:
+        if isinstance(self.outer, Apart) and len(own) == 1 and self.links.nnz:
             # A user alone on its host adds row after row, as the sparse product does.
-            return np.asarray(everyone[self.links.indices].sum(axis=0, keepdims=True))
-        flat = everyone.reshape(self.links.shape[1], -1)
+            bodies = self.outer.bodies
+            first, *others = [bodies[j - 1][field] for j in self.links.indices.tolist()]
+            total: FloatArray = first + others[0] if others else first.copy()
+            for value in others[1:]:
+                total += value
+            return total
+        flat = self.everyone(field).reshape(self.links.shape[1], -1)
         return np.asarray(self.links @ flat).reshape(own.shape)
 
     def disagreement(self, field: str) -> FloatArray:

@@ -82,9 +82,11 @@ def encoded_size(message: Message) -> int:
 
 def body_size(kind: str, body: Mapping[str, Array]) -> int:
     """The encoded size of any message of this kind with these arrays."""
-    head = _HEAD.size + 1 + len(kind) + 1
-    head += sum(1 + len(name) + 2 + 8 * value.ndim for name, value in body.items())
-    return _filled(head) + sum(_filled(value.nbytes) for value in body.values())
+    head, buffers = _HEAD.size + 1 + len(kind) + 1, 0
+    for name, value in body.items():
+        head += 1 + len(name) + 2 + 8 * value.ndim
+        buffers += _filled(value.nbytes)
+    return _filled(head) + buffers
 
 
 def _filled(length: int) -> int:
@@ -127,7 +129,7 @@ def _encode(
     if size > limits.max_bytes:
         raise OversizedMessage(f"{kind!r} takes {size} bytes, over {limits.max_bytes}.")
     head = _HEAD.pack(MAGIC, type_code, number, -1 if quorum is None else quorum)
-    return b"".join([head, rest, *(_padded(value.tobytes()) for value in body.values())])
+    return b"".join([head, rest, *(part for value in body.values() for part in _buffer(value))])
 
 
 @lru_cache(maxsize=256)
@@ -150,8 +152,10 @@ def _rest_of_header(
     return b"".join([*rest, bytes(_filled(length) - length)])
 
 
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 8) if len(data) % 8 else data
+def _buffer(value: Array) -> tuple[Array | bytes, ...]:
+    """An array's bytes, filled up with zeros."""
+    whole = np.ascontiguousarray(value)
+    return (whole, bytes(-whole.nbytes % 8)) if whole.nbytes % 8 else (whole,)
 
 
 def _packed_name(name: str, limits: Limits) -> bytes:

@@ -56,18 +56,22 @@ class Audit:
         self._atoms = np.zeros(len(weights), dtype=np.int64)
         self._recorded: list[IntArray] = []
         """What has left since the atoms were last worked out: not before somebody asks."""
+        self._split_by: IntArray | None = None
+        """The labels that split atoms last: the same ones again split nothing."""
 
     @property
     def atoms(self) -> IntArray:
         """The atom of every row after all that has left."""
         for earlier in self._recorded:
-            self._atoms = self._atoms_after(earlier)
+            if self._split_by is None or not np.array_equal(earlier, self._split_by):
+                self._atoms = self._atoms_after(earlier)
+                self._split_by = earlier
         self._recorded = []
         return self._atoms
 
     @atoms.setter
     def atoms(self, known: IntArray) -> None:
-        self._atoms, self._recorded = known, []
+        self._atoms, self._recorded, self._split_by = known, [], None
 
     def fewest(self, behind: IntArray) -> float:
         """The fewest rows that could be told apart if this left too."""

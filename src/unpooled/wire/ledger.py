@@ -104,14 +104,15 @@ class Ledger:
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)
+        rounds, total = self._rounds + (copies > 0), self._floats + floats * copies
         body = self._policy.review(
             Exit(
                 party=self.names[0] if len(self.names) == 1 else f"{self.names[0]} and others",
                 release=release,
                 round=message.round,
                 body=message.body,
-                total_rounds=int((self._rounds + (copies > 0)).max()),
-                total_floats=int((self._floats + floats * copies).max()),
+                total_rounds=_most(rounds),
+                total_floats=_most(total),
                 count=partial(self._fewest, release, message.body, behind),
             )
         )
@@ -122,8 +123,7 @@ class Ledger:
         if body is not message.body:
             self._refuse_reshaped(message, body)
             message = replace(message, body=body)
-        self._rounds += copies > 0
-        self._floats += floats * copies
+        self._rounds, self._floats = rounds, total
         self._sized = message, (size, floats)
         self._count(Entry(message.kind, message.round, exchange, "up", size, floats, copies))
         return message
@@ -179,13 +179,19 @@ class Ledger:
                 )
 
     def _count(self, entry: Entry) -> None:
-        if entry.copies.any():
+        if _most(entry.copies):
             self.entries.append(entry)
+
+
+def _most(counts: IntArray) -> int:
+    return int(counts[0] if len(counts) == 1 else counts.max())
 
 
 def _size(message: Ask | Post | Reply) -> tuple[int, int]:
     """Bytes and numbers of a message; of one user's part of a ``Post``, which holds many users'."""
     body = message.body
-    if isinstance(message, Post) and any(len(value) != 1 for value in body.values()):
-        body = {name: value[:1] for name, value in body.items()}
-    return body_size(message.kind, body), sum(value.size for value in body.values())
+    if isinstance(message, Post):
+        body = {
+            name: value if len(value) == 1 else value[:1] for name, value in message.body.items()
+        }
+    return body_size(message.kind, body), sum([value.size for value in body.values()])

@@ -22,9 +22,10 @@ def sealed(body: Mapping[str, Array]) -> Body:
     """The same arrays behind read-only views: nobody can change what has been handed on."""
     views = {}
     for name, value in body.items():
-        view = np.asarray(value).view()
-        view.flags.writeable = False
-        views[name] = view
+        if type(value) is not np.ndarray or value.flags.writeable:
+            value = np.asarray(value).view()
+            value.flags.writeable = False
+        views[name] = value
     return MappingProxyType(views)
 
 

@@ -149,10 +149,10 @@ def _wrong_number(release: Release, name: str, value: Array) -> str | None:
     if value.dtype.kind != "f" or not value.size:
         return None
     bound = release.bounds.get(name, _LARGEST)
+    flat = value.reshape(-1)
+    if bound >= _LARGEST and float(np.vdot(flat, flat)) < _LARGEST:
+        return None  # their squares add up to little: none is large, infinite or NaN
     with np.errstate(all="ignore"):  # bytes from elsewhere may be NaNs that raise alarms
-        flat = value.reshape(-1)
-        if bound >= _LARGEST and np.einsum("i,i->", flat, flat) < _LARGEST:
-            return None  # their squares add up to little: none is large, infinite or NaN
         if value.max() <= bound and value.min() >= -bound:  # neither is so if there is a NaN
             return None
         if np.isnan(value).any():
