@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from math import inf
 from time import monotonic
 from typing import Any
 
@@ -240,9 +239,9 @@ class MeshPeer:
         open_ = list(self.neighbours.values())
         while open_ := [other for other in open_ if not self._resolved(other, n, post)]:
             hoped_for = [other for other in open_ if self._worth_waiting(other, now)]
-            heard = max([other.last_word for other in hoped_for], default=-inf)
-            deadline = min(max(began, heard) + silence, last_call) if hoped_for else now
-            if now >= deadline:
+            heard = max([began, *[other.last_word for other in hoped_for]])
+            deadline = min(heard + silence, last_call)
+            if now >= deadline or not hoped_for:
                 break
             self._handle(self.node.poll(min(deadline, nudge), hoped_for[0].name))
             now = monotonic()
