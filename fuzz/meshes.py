@@ -8,15 +8,14 @@ import networkx as nx
 import numpy as np
 
 from fuzz.scratch import Scratch
-from fuzz.stage import Clock, Over, StubNode, clock, received
+from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.stars import quiet
-from fuzz.tape import Tape, changed, message
+from fuzz.tape import Tape, changed
 from unpooled import losses
-from unpooled.drivers.link import Up
 from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.network import Event, Presence
+from unpooled.drivers.network import Event
 from unpooled.drivers.state import StateDirectory
-from unpooled.errors import InputError, PolicyRefusal, WireError
+from unpooled.errors import InputError, PolicyRefusal
 from unpooled.graphs import topology
 from unpooled.protocols.admm import ADMMKMeans
 from unpooled.protocols.dgc import DGC
@@ -24,7 +23,7 @@ from unpooled.protocols.kar_swenson import KarSwenson
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.types import Parties
-from unpooled.wire.codec import decode, encode
+from unpooled.wire.codec import encode
 from unpooled.wire.message import Message, Post
 from unpooled.wire.policy import STUDY, Deployment, Policy
 
@@ -110,20 +109,9 @@ class _Talking:
             return received(name, n, changed(tape, due, self._names) if what else due)
         if what == 2:  # from another exchange
             return received(name, n + tape.byte() - 4, changed(tape, self._due(), self._names))
-        if what == 3:
-            return None
-        if what == 4:
-            return (Up(name, 2), Presence(name, False), Presence(name, True))[tape.below(3)]
-        if what == 5:
-            raise Over
-        if what == 6:
-            try:
-                return received(name, tape.whole(), decode(tape.block()))
-            except WireError:
-                return None
         if what == 7:
             return received(name, n, changed(tape, self._control(n), self._names))
-        return received(name, tape.whole(), message(tape, self._kinds, self._names))
+        return unexpected(tape, what - 3, name, self._kinds, self._names)
 
     def _due(self) -> Message:
         return self.peer._post or Post("_seen", 0, {})

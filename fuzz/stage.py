@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
+from fuzz.tape import Tape, message
 from unpooled.drivers import net_mesh, net_star
-from unpooled.drivers.link import Received
-from unpooled.drivers.network import Event
-from unpooled.wire.codec import encode
+from unpooled.drivers.link import Received, Up
+from unpooled.drivers.network import Event, Presence
+from unpooled.errors import WireError
+from unpooled.wire.codec import decode, encode
 from unpooled.wire.message import Message
 
 _MOST = 400
@@ -89,3 +91,21 @@ def clock():
 def received(sender: str, exchange: int, message: Message) -> Received:
     """The message as it would come out of a link."""
     return Received(sender, exchange, message, encode(message))
+
+
+def unexpected(
+    tape: Tape, what: int, name: str, kinds: Sequence[str], names: Sequence[str]
+) -> Event | None:
+    """What may happen in place of what is due; beyond 3, any message of these kinds and fields."""
+    if what == 0:
+        return None
+    if what == 1:
+        return (Up(name, 2), Presence(name, False), Presence(name, True))[tape.below(3)]
+    if what == 2:
+        raise Over
+    if what == 3:
+        try:
+            return received(name, tape.whole(), decode(tape.block()))
+        except WireError:
+            return None
+    return received(name, tape.whole(), message(tape, kinds, names))

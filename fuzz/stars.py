@@ -11,18 +11,18 @@ from unittest import mock
 import numpy as np
 
 from fuzz.scratch import Scratch
-from fuzz.stage import Clock, Over, StubNode, clock, received
-from fuzz.tape import Tape, changed, message
+from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
+from fuzz.tape import Tape, changed
 from unpooled.deploy import results
 from unpooled.drivers.clerk import Clerk
 from unpooled.drivers.coordinator import Conductor
 from unpooled.drivers.link import Up
 from unpooled.drivers.net_mesh import Timing
 from unpooled.drivers.net_star import COORDINATOR, SHARED, StarCoordinator, StarParty
-from unpooled.drivers.network import Event, Presence
+from unpooled.drivers.network import Event
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import StateDirectory
-from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError, WireError
+from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
 from unpooled.protocols import oneshot
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.feca import FeCA
@@ -129,18 +129,7 @@ class _Answering:
                 return received(name, number, due)
             return received(name, number, changed(tape, due, self._names))
         name = tape.one_of(NAMES)
-        if what == 3:
-            return None
-        if what == 4:
-            return (Up(name, 2), Presence(name, False), Presence(name, True))[tape.below(3)]
-        if what == 5:
-            raise Over
-        if what == 6:
-            try:
-                return received(name, tape.whole(), decode(tape.block()))
-            except WireError:
-                return None
-        return received(name, tape.whole(), message(tape, self._kinds, self._names))
+        return unexpected(tape, what - 3, name, self._kinds, self._names)
 
 
 def party(data: bytes) -> None:
@@ -210,19 +199,7 @@ class _Asking:
         if what == 2:  # an earlier question, or a later one
             due = tape.one_of(self._due)
             return received(COORDINATOR, tape.whole(), changed(tape, due, self._names))
-        if what == 3:
-            return None
-        if what == 4:
-            events = (Up(COORDINATOR, 2), Presence(COORDINATOR, False))
-            return tape.one_of(events)
-        if what == 5:
-            raise Over
-        if what == 6:
-            try:
-                return received(COORDINATOR, tape.whole(), decode(tape.block()))
-            except WireError:
-                return None
-        return received(COORDINATOR, tape.whole(), message(tape, self._kinds, self._names))
+        return unexpected(tape, what - 3, COORDINATOR, self._kinds, self._names)
 
     def _next(self) -> Post | Ask:
         """The next thing that a coordinator would say."""

@@ -14,7 +14,9 @@ from hashlib import sha256
 
 import numpy as np
 
+from unpooled.drivers import spans
 from unpooled.drivers.site import Site
+from unpooled.drivers.spans import Spans
 from unpooled.errors import MalformedMessage, ProtocolError
 from unpooled.types import Array
 from unpooled.wire.codec import decode, decode_state, encode, encode_state
@@ -28,16 +30,15 @@ class Clerk:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._answered: dict[str, list[tuple[int, int]]] = {}
-        """By kind, the rounds that have been answered, as (first, last)."""
+        self._answered: dict[str, Spans] = {}
+        """By kind, the rounds that have been answered."""
         self._last = ""
         self._reply = b""
 
     @property
     def answered(self) -> int:
         """How many questions the party has answered."""
-        spans = (span for spans in self._answered.values() for span in spans)
-        return sum(last - first + 1 for first, last in spans)
+        return sum(map(spans.count, self._answered.values()))
 
     @property
     def reply(self) -> bytes:
@@ -50,8 +51,8 @@ class Clerk:
         own = {
             "names": "\n".join(
                 f"{kind} {first} {last}"
-                for kind, spans in self._answered.items()
-                for first, last in spans
+                for kind, rounds in self._answered.items()
+                for first, last in rounds
             ).encode(),
             "last": self._last.encode(),
             "reply": self._reply,
@@ -70,11 +71,11 @@ class Clerk:
                 f"The rows of party {self.site.data.name} are not those that it began the run "
                 "with; load the same rows in the same order for every question."
             )
-        answered: dict[str, list[tuple[int, int]]] = {}
+        answered: dict[str, Spans] = {}
         try:
             for line in own["names"].decode("ascii").splitlines():
                 kind, first, last = line.split(" ")
-                answered.setdefault(kind, []).append((int(first), int(last)))
+                answered.setdefault(kind, []).append([int(first), int(last)])
             asked = own["last"].decode("ascii")
         except ValueError:
             raise MalformedMessage("A party's memory has names that nothing is called.") from None
@@ -90,8 +91,7 @@ class Clerk:
         asked = sha256(question).hexdigest()
         if asked == self._last:
             return self._reply
-        spans = self._answered.get(ask.kind, [])
-        if any(first <= ask.round <= last for first, last in spans):
+        if spans.holds(self._answered.get(ask.kind, []), ask.round):
             raise ProtocolError(
                 f"Party {name} has answered {ask.kind!r} of round {ask.round} before and repeats "
                 "only its last answer, to the same question; begin a new run to ask another."
@@ -99,10 +99,7 @@ class Clerk:
         reply = self.site.answer(ask, exchange)
         if reply is None:
             return None
-        if spans and spans[-1][1] == ask.round - 1:
-            spans[-1] = (spans[-1][0], ask.round)
-        else:
-            self._answered[ask.kind] = [*spans, (ask.round, ask.round)]
+        spans.add(self._answered.setdefault(ask.kind, []), ask.round)
         self._last, self._reply = asked, encode(reply)
         return self._reply
 

@@ -32,8 +32,10 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.drivers import spans
 from unpooled.drivers.link import Received, Up
 from unpooled.drivers.network import CONTROL, Node, Presence
+from unpooled.drivers.spans import Spans
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
 from unpooled.errors import (
     MalformedMessage,
@@ -93,8 +95,8 @@ class Neighbour:
     seen_our_end: bool = False
     resent: float = 0.0
     """When something was last sent to it once more."""
-    silent: list[list[int]] = field(default_factory=list)
-    """Exchanges in which it was not heard, as [first, last]."""
+    silent: Spans = field(default_factory=list)
+    """Exchanges in which it was not heard."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ class MeshPeer:
         self.name = block.parties.names[0]
         self.ledger = Ledger((self.name,), protocol.releases, policy)
         self.neighbours = {names[j]: Neighbour(names[j], int(j)) for j in block.neighbourhood.outer}
-        self.asleep: list[list[int]] = []
-        """Exchanges that this peer missed, as [first, last]."""
+        self.asleep: Spans = []
+        """Exchanges that this peer missed."""
         self.result: Body = {}
         self.node = node
         self._near = block.neighbourhood
@@ -307,7 +309,7 @@ class MeshPeer:
                 if other.ended is None or n <= other.ended:
                     other.heard = n
             else:
-                _extend(other.silent, n)
+                spans.add(other.silent, n)
             for old in [e for e in other.posts if e <= n]:
                 del other.posts[old]
         whole = len(spoken) == len(self.neighbours)
@@ -330,9 +332,9 @@ class MeshPeer:
     def _sleep_until(self, target: int) -> None:
         while self._exchange < target and self._post is not None:
             n, post = self._exchange, self._post
-            _extend(self.asleep, n)
+            spans.add(self.asleep, n)
             for other in self.neighbours.values():
-                _extend(other.silent, n)
+                spans.add(other.silent, n)
             heard = heard_by_one(self._near, post.body, {}, awake=False)
             self._exchange = n + 1
             self._advance(lambda heard=heard: self._peer.send(heard))  # type: ignore[misc]
@@ -510,13 +512,6 @@ def _alike(one: Body, other: Body) -> bool:
         if value.shape != due.shape or value.dtype != due.dtype:
             return False
     return True
-
-
-def _extend(spans: list[list[int]], n: int) -> None:
-    if spans and spans[-1][1] == n - 1:
-        spans[-1][1] = n
-    else:
-        spans.append([n, n])
 
 
 def _numbers(message: Message, count: int) -> list[int]:

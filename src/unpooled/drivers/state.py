@@ -76,20 +76,17 @@ class StateDirectory:
         """Gives the directory free."""
         self._lock.close()
 
-    def write(self, file: str, data: bytes, *, at_once: bool = True) -> None:
+    def write(self, file: str, data: bytes) -> None:
         """Replaces a file as a whole: whoever looks sees the old one or the new one.
 
-        It outlives the process when this returns, and with ``at_once`` a power failure too.
+        It outlives the process when this returns, and a power failure too.
         """
         fresh = self.path / (file + ".new")
         with _private(fresh, "wb") as stream:
             stream.write(data)
             stream.flush()
-            if at_once:
-                os.fsync(stream.fileno())
+            os.fsync(stream.fileno())
         fresh.replace(self.path / file)
-        if not at_once:
-            _TO_DISK.soon(self.path / file)
 
     def read(self, file: str) -> bytes | None:
         """The file's bytes; None if there is none."""
@@ -154,7 +151,8 @@ class Chain:
         """Adds a line; it outlives the process when this returns."""
         text = json.dumps({**line, "previous": self._last})
         self._last = sha256(text.encode()).hexdigest()
-        os.write(self._stream.descriptor, f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode())
+        whole = f'{text[:-1]}, "hash": "{self._last}"}}\n'.encode()
+        _write_all(self._stream.descriptor, [whole])
         if self._to_disk:
             _TO_DISK.soon(self._path)
 
