@@ -64,12 +64,12 @@ class StarEstimator(CentersEstimator):
                 stacklevel=3,
             )
         self.cluster_centers_ = found
+        self._keep(run)
         self._set_labels(table)
         self.n_rounds_ = int(run.result.get("rounds", np.array(run.traffic.rounds)))
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
         self.remarks_ = run.remarks_in_words
-        self._keep(run)
 
     def _n_clusters(self) -> int | None:
         """The number asked for; None if the coordinator is to find it."""

@@ -107,7 +107,7 @@ class CoresetKMeans(StarProtocol):
         costs = np.array([_finite(name, reply["cost"]) for name, reply in replies.items()])
         allotted = {
             "total": np.array([costs.sum()]),
-            "party": np.array([_digest(name) for name in replies], dtype=np.uint64),
+            "party": np.array([digest(name) for name in replies], dtype=np.uint64),
             "share": shares(costs, self.coreset_size, rng),
         }
         replies = yield Ask("coreset", allotted)
@@ -142,7 +142,7 @@ class CoresetKMeans(StarProtocol):
     def _coreset(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
-        share = int(body["share"][body["party"] == np.uint64(_digest(data.name))].sum())
+        share = int(body["share"][body["party"] == np.uint64(digest(data.name))].sum())
         if not 0 <= share <= self.coreset_size:
             raise ProtocolError(
                 f"Party {data.name} was asked for {share} rows, where all parties together send "
@@ -170,7 +170,7 @@ class CoresetKMeans(StarProtocol):
         return method(rows, weights, self.n_clusters, self.n_init, rng)
 
 
-def _digest(name: PartyId) -> int:
+def digest(name: PartyId) -> int:
     """64 bits that stand for a party's name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 

@@ -1,0 +1,121 @@
+"""Eigenpairs of a symmetric matrix that is only ever seen through its products with vectors.
+
+Nothing here multiplies: vectors to be multiplied come out, products go in, so that whoever has the
+matrix, in one place or in many, can be asked for them.
+
+**Lanczos.** Orthonormal c_1, c_2, ... with R C_q = C_q T_q + β_q c_{q+1} e_q', T_q tridiagonal.
+With T_q = P Σ P', the Ritz vectors C_q P have residuals |R y_i - σ_i y_i| = β_q |P_{qi}|, and
+within that distance of σ_i there is an eigenvalue. Every new vector is made orthogonal to *all*
+earlier ones, twice: to the last two alone, as the recurrence has it, orthogonality is lost as soon
+as a Ritz value converges.
+
+**Block Krylov.** Of an orthonormal V whose products G V are known, the best low-rank approximation
+that V and G V allow is Nyström's, G V (V' G V)^-1 V' G (Gittens & Mahoney 2016). It is one
+multiplication by G better than that of Rayleigh and Ritz, V (V' G V) V', and takes no product more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from unpooled.types import FloatArray
+
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """Ritz values, the largest first, their coordinates in the basis, and residuals."""
+
+    values: FloatArray
+    coordinates: FloatArray
+    residuals: FloatArray
+
+
+class Lanczos:
+    """The iteration, from a start that must not be orthogonal to what is looked for."""
+
+    def __init__(self, start: FloatArray) -> None:
+        self._basis = [start / np.linalg.norm(start)]
+        self._diagonal: list[float] = []
+        self._beside: list[float] = []
+
+    @property
+    def vector(self) -> FloatArray:
+        """What to multiply next."""
+        return self._basis[-1]
+
+    @property
+    def basis(self) -> FloatArray:
+        """The vectors that have been multiplied, as columns."""
+        return np.stack(self._basis[: len(self._diagonal)], axis=1)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there is no further vector: the basis spans all that the start can reach."""
+        return len(self._basis) == len(self._diagonal)
+
+    def take(self, product: FloatArray) -> None:
+        """The product of the matrix and :attr:`vector`."""
+        last = self._basis[-1]
+        self._diagonal.append(float(last @ product))
+        size = float(np.linalg.norm(product))
+        basis = np.stack(self._basis, axis=1)
+        rest = product - basis @ (basis.T @ product)
+        rest -= basis @ (basis.T @ rest)
+        length = float(np.linalg.norm(rest))
+        self._beside.append(length)
+        if length > len(last) * _EPS * max(size, abs(self._diagonal[0])) and len(self._basis) < len(
+            last
+        ):
+            self._basis.append(rest / length)
+
+    def ritz(self) -> Ritz:
+        """What is known of the eigenpairs so far."""
+        values, coordinates = eigh_tridiagonal(self._diagonal, self._beside[:-1])
+        values, coordinates = values[::-1], coordinates[:, ::-1]
+        left = 0.0 if self.exhausted else self._beside[-1]
+        return Ritz(values, coordinates, left * np.abs(coordinates[-1]))
+
+
+def settled(ritz: Ritz, threshold: float, tol: float) -> bool:
+    """Whether it is known which eigenvalues lie above ``threshold``, and what they are.
+
+    There must be one; the residual of each must be within ``tol`` of its value; and the first that
+    does not lie above must not be able to, within its own residual.
+    """
+    above = int((ritz.values > threshold).sum())
+    if above == 0 or not found(ritz, above, tol) or above == len(ritz.values):
+        return False
+    return bool(ritz.values[above] + ritz.residuals[above] <= (1 + tol) * threshold)
+
+
+def found(ritz: Ritz, count: int, tol: float) -> bool:
+    """Whether the ``count`` largest eigenvalues are known, each to within ``tol`` of itself."""
+    enough = len(ritz.values) >= count
+    return enough and bool((ritz.residuals[:count] <= tol * ritz.values[:count]).all())
+
+
+def orthonormal(block: FloatArray, against: FloatArray) -> FloatArray:
+    """An orthonormal basis of what the block adds to the columns of ``against``."""
+    for _ in range(2):
+        block = block - against @ (against.T @ block)
+        block = np.linalg.qr(block)[0]
+    return block
+
+
+def nystrom(basis: FloatArray, products: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """The ``count`` largest eigenpairs of G V (V' G V)^-1 V' G, from V and G V, largest first.
+
+    With V' G V = L L' the approximation is F F' for F = G V L'^-1, whose singular vectors are the
+    eigenvectors. Where V' G V is singular, V contains directions that G maps to nothing.
+    """
+    inner = basis.T @ products
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    kept = values > len(inner) * _EPS * max(values[-1], 0.0)
+    factor = products @ (vectors[:, kept] / np.sqrt(values[kept]))
+    left, singular, _ = np.linalg.svd(factor, full_matrices=False)
+    return singular[:count] ** 2, left[:, :count]
