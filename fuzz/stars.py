@@ -18,7 +18,7 @@ from unpooled.drivers.clerk import Clerk
 from unpooled.drivers.coordinator import Conductor
 from unpooled.drivers.link import Up
 from unpooled.drivers.net_mesh import Timing
-from unpooled.drivers.net_star import COORDINATOR, SHARED, StarCoordinator, StarParty
+from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
 from unpooled.drivers.network import Event
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import StateDirectory
@@ -146,7 +146,7 @@ def party(data: bytes) -> None:
             one = star_party(folder, which, policy, own, play)
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    _use(one, one.run())
+                    _use(one, PROTOCOLS[which], one.run())
                     one.part()
                 break
             except Over:
@@ -166,12 +166,13 @@ def star_party(folder: Path, which: int, policy, own: Clock, play) -> StarParty:
     return StarParty(PROTOCOLS[which], site, StubNode(own, play), state, TIMING)
 
 
-def _use(one: StarParty, result: Body) -> None:
+def _use(one: StarParty, protocol: StarProtocol, result: Body) -> None:
     """What is done with a result."""
-    labels = results.star_labels(one.site.data.rows, result)
+    labels = results.star_labels(protocol, one.site.data.rows, result)
     assert labels.shape == (14,)
     results.write_labels(one._state, labels)
-    results.write_centers(one._state, SimpleNamespace(columns=("x", "y")), result)
+    plan = SimpleNamespace(protocol=protocol, columns=("x", "y"))
+    results.write_centers(one._state, plan, result)
 
 
 class _Asking:
@@ -183,7 +184,7 @@ class _Asking:
         self._due = honest_questions(which)
         asks = PROTOCOLS[which].asks
         fields = (field for release in asks for field in release.fields)
-        self._names = (*dict.fromkeys(fields), *SHARED, "run", "why")
+        self._names = (*dict.fromkeys(fields), *PROTOCOLS[which].shared.fields, "run", "why")
         self._kinds = (*CONTROL, *(release.kind for release in asks))
         self._joined = False
 
@@ -241,8 +242,7 @@ def honest_questions(which: int) -> tuple[Ask | Post, ...]:
             plain = tuple(map(encode, asked))
             replies = {n: honest_answer(which, i, plain)[0].body for i, n in enumerate(NAMES)}
             ask = conductor.answered(replies)
-    shared = {name: value for name, value in conductor.result.items() if name in SHARED}
-    return (*asked, Post("_result", 0, shared))
+    return (*asked, Post("_result", 0, PROTOCOLS[which].shown(conductor.result)))
 
 
 def few_starts():

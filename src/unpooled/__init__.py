@@ -12,8 +12,11 @@ from unpooled.estimators import (
     FederatedKMeans,
     FuzzyCMeans,
     KarSwenson,
+    KernelKMeans,
+    KernelPCAKMeans,
     MatchedAveraging,
     OneShotKMeans,
+    RandomFeatureKMeans,
 )
 from unpooled.persistence import load, save
 
@@ -26,8 +29,11 @@ __all__ = [
     "FederatedKMeans",
     "FuzzyCMeans",
     "KarSwenson",
+    "KernelKMeans",
+    "KernelPCAKMeans",
     "MatchedAveraging",
     "OneShotKMeans",
+    "RandomFeatureKMeans",
     "__version__",
     "load",
     "save",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
+_Array: TypeAlias = np.ndarray[Any, Any]
 
 _NUMBERS = 1 << 20
 """In a chunk: 8 MiB, so that what is made on the way stays near the processor."""
@@ -21,14 +23,32 @@ _NUMBERS = 1 << 20
 
 def in_chunks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
     """What the work returns for each chunk of rows of a table of this shape."""
-    n_rows, width = shape
-    step = max(1, _NUMBERS // max(1, width))
-    spans = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    spans = _spans(shape)
     threads = min(cpu_count(), len(spans))
     if threads < 2:
         return [work(span) for span in spans]
     with workers(threads) as pool:
         return list(pool.map(work, spans))
+
+
+def add_in_chunks(total: _Array, work: Callable[[slice], _Array], shape: tuple[int, ...]) -> None:
+    """Adds to ``total`` what the work returns for each chunk, a few of them at a time."""
+    spans = _spans(shape)
+    threads = min(cpu_count(), len(spans))
+    if threads < 2:
+        for span in spans:
+            total += work(span)
+        return
+    with workers(threads) as pool:
+        for first in range(0, len(spans), 2 * threads):
+            for part in pool.map(work, spans[first : first + 2 * threads]):
+                total += part
+
+
+def _spans(shape: tuple[int, ...]) -> list[slice]:
+    n_rows, width = shape
+    step = max(1, _NUMBERS // max(1, width))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
 def workers(threads: int) -> ThreadPoolExecutor:

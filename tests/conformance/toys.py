@@ -42,6 +42,11 @@ class Mean(StarProtocol):
         return {"mean": np.asarray(total / np.maximum(count, 1.0)), "asked": asked}
 
     @property
+    def shared(self) -> Release:
+        shapes: dict[str, tuple[Size, ...]] = {"mean": (COLUMNS,)}
+        return Release("result", ("mean",), ("model",), "the mean", shapes=shapes)
+
+    @property
     def steps(self) -> Mapping[str, Step]:
         return {"sums": self.sums}
 

@@ -51,7 +51,7 @@ from unpooled.drivers.local import Options, run_mesh, run_star
 from unpooled.drivers.replay import mesh_faults, star_faults
 from unpooled.drivers.state import JOURNAL, LEDGER, chained, recorded
 from unpooled.kernels.assignment import nearest
-from unpooled.types import Body, Parties
+from unpooled.types import Parties
 from unpooled.wire.codec import encode
 from unpooled.wire.message import Message
 
@@ -477,8 +477,8 @@ def replayed(
         options = Options(policy=policy, faults=faults, quorum=plan.quorum, watch=watch)
         run = run_star(plan.protocol, parties, seed=plan.run_seed, options=options)
         result = run.result
-        expected = dict.fromkeys(programs, _in_units(result))
-        labels = {name: star_labels(rows[name], result) for name in NAMES}
+        expected = dict.fromkeys(programs, plan.protocol.in_columns(result))
+        labels = {name: star_labels(plan.protocol, rows[name], result) for name in NAMES}
     else:
         participation = {name: programs[name].manifest()["participation"] for name in NAMES}
         missed = set()
@@ -502,11 +502,6 @@ def replayed(
         if name in labels and not np.array_equal(program.labels(), labels[name]):
             yield f"the labels of {name} are not those of the replayed run"
         yield from _other_words(name, program, said[name])
-
-
-def _in_units(result: Body) -> np.ndarray:
-    centers = result["centers"]
-    return centers * result["scale"] + result["mean"] if "scale" in result else centers
 
 
 def _other_words(name: str, program: Program, said: Mapping[tuple[str, int], str]) -> Iterator[str]:

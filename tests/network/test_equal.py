@@ -23,7 +23,7 @@ from tests.network.site import (
 )
 from tests.network.threads import Network
 from unpooled.drivers.local import run_mesh, run_star
-from unpooled.drivers.net_star import COORDINATOR, SHARED
+from unpooled.drivers.net_star import COORDINATOR
 from unpooled.drivers.zenoh import Place, ZenohTransport
 from unpooled.graphs import topology
 from unpooled.preprocessing import StandardScaler
@@ -165,7 +165,7 @@ def test_every_protocol_gives_over_tls_what_it_gives_in_process(
         network.close()
     if isinstance(protocol, StarProtocol):
         expected = run_star(protocol, parties, seed=network.seed)
-        shared = {key: value for key, value in expected.result.items() if key in SHARED}
+        shared = protocol.shown(expected.result)
         results = {COORDINATOR: expected.result, **dict.fromkeys(parties.names, shared)}
     else:
         expected = run_mesh(protocol, parties, ring, seed=network.seed)

@@ -20,26 +20,20 @@ from unpooled.kernels.centers import label
 from unpooled.persistence.file import write as write_model
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh import MeshProtocol
-from unpooled.tables import LARGEST
+from unpooled.protocols.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, FloatArray, IntArray
 
 
-def star_labels(rows: FloatArray, result: Body) -> IntArray:
-    """The nearest centre of each row, in the units in which the centres are."""
-    if "centers" not in result or ("mean" in result) != ("scale" in result):
-        raise ProtocolError(
-            f"The coordinator's result is {', '.join(result) or 'empty'}, by which no row can be "
-            "labelled; see that it runs the same plan with the same release of unpooled."
-        )
-    if "scale" in result:
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = (rows - result["mean"]) / result["scale"]
-        if not (np.abs(rows) <= LARGEST).all():
+def star_labels(protocol: StarProtocol, rows: FloatArray, result: Body) -> IntArray:
+    """The nearest centre of each row, in the space in which the centres lie."""
+    for name in protocol.shared.fields:
+        if name not in result:
             raise ProtocolError(
-                f"By the coordinator's result, standardised rows lie beyond {LARGEST:g}, where no "
-                "distance is a number; see that all parties' columns are those of the plan."
+                f"The coordinator's result has no {name!r}, without which no row can be labelled; "
+                "see that it runs the same plan with the same release of unpooled."
             )
-    return label(rows, result["centers"])
+    return label(protocol.embedded(rows, result), result["centers"])
 
 
 def write_labels(state: StateDirectory, labels: IntArray) -> None:
@@ -48,22 +42,26 @@ def write_labels(state: StateDirectory, labels: IntArray) -> None:
 
 
 def write_centers(state: StateDirectory, plan: Plan, result: Body) -> None:
-    """The centres in the columns' own units."""
-    centers = result["centers"]
-    if "scale" in result:
-        centers = centers * result["scale"] + result["mean"]
+    """The centres in the columns' own units, or as points of another space if they are that."""
+    centers, names = result["centers"], list(plan.columns)
+    if isinstance(plan.protocol, StarProtocol):
+        in_columns = plan.protocol.in_columns(result)
+        if in_columns is None:
+            names = [f"component {i}" for i in range(1, centers.shape[1] + 1)]
+        else:
+            centers = in_columns
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["cluster", *plan.columns])
+    lines.writerow(["cluster", *names])
     lines.writerows([k, *map(repr, map(float, center))] for k, center in enumerate(centers))
     state.write("centers.csv", text.getvalue().encode())
 
 
 def write_models(state: StateDirectory, plan: Plan, result: Body) -> None:
     """The fitted estimator for ``unpooled.load``, and before it the scaler if there is one."""
-    if "scale" in result:
+    if isinstance(plan.protocol, Standardised):
         scaler = StandardScaler()
-        scaler.mean_, scaler.scale_ = np.array(result["mean"]), np.array(result["scale"])
+        scaler.mean_, scaler.scale_ = np.array(result[MEAN]), np.array(result[SCALE])
         scaler.var_ = scaler.scale_**2
         _save(state, "scaler.unpooled", _with_columns(scaler, plan))
     model: CentersEstimator = plan.estimator
@@ -71,6 +69,8 @@ def write_models(state: StateDirectory, plan: Plan, result: Body) -> None:
     if isinstance(plan.protocol, MeshProtocol):
         model.peer_centers_ = model.cluster_centers_[None]
         model.loss_ = model._loss()
+    else:
+        model._keep(result)
     _save(state, "model.unpooled", _with_columns(model, plan))
 
 

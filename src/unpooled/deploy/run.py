@@ -22,7 +22,7 @@ from unpooled.drivers.options import Options, serving
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import JOURNAL, StateDirectory
 from unpooled.drivers.zenoh import Files, Place, ZenohTransport
-from unpooled.errors import InputError, ProtocolError, StateError
+from unpooled.errors import InputError, StateError
 from unpooled.kernels.assignment import nearest
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.star import StarProtocol
@@ -108,9 +108,7 @@ def take_part(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Se
         setting.report({"event": "waiting", "for": [COORDINATOR]})
         with serving(Options()) as serve:
             (result,) = serve(lambda _: party.run(), [None])
-        if "centers" not in result:
-            raise ProtocolError(f"The coordinator sent {name} a result without centres.")
-        results.write_labels(state, results.star_labels(parties.rows, result))
+        results.write_labels(state, results.star_labels(protocol, parties.rows, result))
         results.write_centers(state, plan, result)
         facts = {"answered": party.clerk.answered, "refused": _refused(node)}
         results.write_manifest(state, results.manifest(plan, name, {}, facts))

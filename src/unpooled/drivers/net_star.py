@@ -20,7 +20,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from math import inf
 from time import monotonic
 from typing import Any
 
@@ -46,7 +45,7 @@ from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, PartyId
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.message import Ask, Message, Note, Post, Reply
-from unpooled.wire.policy import COLUMNS, AtMost, Release, Size
+from unpooled.wire.policy import Release
 from unpooled.wire.shapes import lengths, misfit
 
 COORDINATOR = "coordinator"
@@ -60,12 +59,6 @@ _REFUSAL, _FAILED, _RESULT, _BYE = (
 _AGAIN = 1.0
 """Seconds after which a question without an answer is repeated."""
 _RUN_LENGTH = 16
-SHARED: Mapping[str, tuple[Size, ...]] = {
-    "centers": (AtMost(inf), COLUMNS),
-    "mean": (COLUMNS,),
-    "scale": (COLUMNS,),
-}
-"""What parties get of the result: what they need to label their rows."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +97,7 @@ class StarCoordinator:
         self.conductor = Conductor(protocol, len(names), seed, self._take_note, quorum)
         self._asks = {release.kind: release for release in protocol.asks}
         self._releases = {release.kind: release for release in protocol.releases}
+        self._protocol = protocol
         self._columns = n_columns
         self._timing = timing
         self._observe = observe
@@ -139,8 +133,7 @@ class StarCoordinator:
 
     def part(self) -> None:
         """Sends the result until every party that is there has it."""
-        shared = {k: v for k, v in self.conductor.result.items() if k in SHARED}
-        message = Post(_RESULT, 0, shared)
+        message = Post(_RESULT, 0, self._protocol.shown(self.conductor.result))
         self._open = None
         end, again = monotonic() + self._timing.round_timeout, 0.0
         while (now := monotonic()) < end and set(self.names) - self._said_bye:
@@ -322,6 +315,7 @@ class StarParty:
         self.site = site
         self.clerk = Clerk(site)
         self._asks = {release.kind: release for release in protocol.asks}
+        self._shared = protocol.shared
         self._columns = site.data.rows.shape[1]
         self._state = state
         self._timing = timing
@@ -347,7 +341,7 @@ class StarParty:
                 silence = monotonic()
                 kind = event.message.kind
                 if kind == _RESULT:
-                    wrong = _wrong_result(event.message.body, self._columns)
+                    wrong = _wrong_result(self._shared, event.message.body, self._columns)
                     if wrong is None:
                         self._say(_BYE)
                         return event.message.body
@@ -468,15 +462,11 @@ class StarParty:
         )
 
 
-def _wrong_result(body: Body, n_columns: int) -> str | None:
-    """Why rows cannot be labelled by this; None if they can."""
-    shapes = {name: shape for name, shape in SHARED.items() if name in body}
-    release = Release(_RESULT, tuple(shapes), ("model",), "the result", shapes=shapes)
-    wrong = misfit(release, body, n_columns) if body else "there is nothing in it"
+def _wrong_result(shared: Release, body: Body, n_columns: int) -> str | None:
+    """Why rows cannot be labelled by this; None if they may be."""
+    wrong = misfit(shared, body, n_columns)
     if wrong is None and "centers" in body and not len(body["centers"]):
         wrong = "there are no centres"
-    if wrong is None and "scale" in body and not (body["scale"] > 0).all():
-        wrong = "a scale is not positive"
     return wrong
 
 

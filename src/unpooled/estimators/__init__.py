@@ -7,9 +7,12 @@ from unpooled.estimators.feca import FeCA
 from unpooled.estimators.federated import FederatedKMeans
 from unpooled.estimators.fuzzy import FuzzyCMeans
 from unpooled.estimators.kar_swenson import KarSwenson
+from unpooled.estimators.kernel import KernelKMeans
+from unpooled.estimators.kernel_pca import KernelPCAKMeans
 from unpooled.estimators.kfed import KFED
 from unpooled.estimators.matched import MatchedAveraging
 from unpooled.estimators.oneshot import OneShotKMeans
+from unpooled.estimators.random_features import RandomFeatureKMeans
 
 __all__ = [
     "DGC",
@@ -20,6 +23,9 @@ __all__ = [
     "FederatedKMeans",
     "FuzzyCMeans",
     "KarSwenson",
+    "KernelKMeans",
+    "KernelPCAKMeans",
     "MatchedAveraging",
     "OneShotKMeans",
+    "RandomFeatureKMeans",
 ]

@@ -13,7 +13,7 @@ from unpooled.protocols import coreset
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
 from unpooled.trees import SpanningTree
-from unpooled.types import Parties
+from unpooled.types import Body, Parties
 
 
 class CoresetKMeans(StarEstimator):
@@ -92,9 +92,9 @@ class CoresetKMeans(StarEstimator):
         watch = history.record
         return run_star(protocol, parties, seed=seed, options=how, observe=watch, tree=tree)
 
-    def _keep(self, run: Run) -> None:
-        self.coreset_ = run.result["rows"]
-        self.coreset_weights_ = run.result["weights"]
+    def _keep(self, result: Body) -> None:
+        self.coreset_ = result["rows"]
+        self.coreset_weights_ = result["weights"]
 
     def _set_labels(self, table: Table) -> None:
         super()._set_labels(table)

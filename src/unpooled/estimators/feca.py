@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from unpooled.checks import flag, one_of, whole, whole_or_none
-from unpooled.drivers.local import Run
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import feca
-from unpooled.types import Parties
+from unpooled.types import Body, Parties
 
 
 class FeCA(StarEstimator):
@@ -72,5 +71,5 @@ class FeCA(StarEstimator):
             n_init=whole("n_init", self.n_init, 1),
         )
 
-    def _keep(self, run: Run) -> None:
-        self.n_groups_ = int(run.result["n_groups"])
+    def _keep(self, result: Body) -> None:
+        self.n_groups_ = int(result["n_groups"])

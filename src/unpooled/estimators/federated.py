@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from unpooled.checks import number, whole
-from unpooled.drivers.local import Run
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import federated
 from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.types import FloatArray, Parties
+from unpooled.types import Body, FloatArray, Parties
 
 
 class FederatedKMeans(StarEstimator):
@@ -74,5 +73,5 @@ class FederatedKMeans(StarEstimator):
             start, whole("max_rounds", self.max_rounds, 1), number("tol", self.tol)
         )
 
-    def _keep(self, run: Run) -> None:
-        self.converged_ = bool(run.result["converged"])
+    def _keep(self, result: Body) -> None:
+        self.converged_ = bool(result["converged"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from unpooled.checks import number, one_of, whole, whole_or_none
-from unpooled.drivers.local import Run
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels.fuzzy import memberships
 from unpooled.protocols import fuzzy
-from unpooled.types import Parties
+from unpooled.types import Body, Parties
 
 
 class FuzzyCMeans(StarEstimator):
@@ -79,5 +78,5 @@ class FuzzyCMeans(StarEstimator):
         degrees = memberships(table.parties.rows, self.cluster_centers_, float(self.fuzzifier))
         return table.restore(degrees)
 
-    def _keep(self, run: Run) -> None:
-        self.converged_ = bool(run.result["converged"])
+    def _keep(self, result: Body) -> None:
+        self.converged_ = bool(result["converged"])

@@ -7,28 +7,104 @@ from typing import Any
 import numpy as np
 
 from unpooled.checks import flag, number, one_of, whole
-from unpooled.drivers.local import Run
 from unpooled.errors import InputError
-from unpooled.estimators.star import StarEstimator
-from unpooled.kernels import centers
-from unpooled.kernels.features import FORMS, KERNELS, SHIFT_INVARIANT
+from unpooled.estimators.embedding import EmbeddingEstimator, feature_count, gamma
+from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.kernel import GAMMA, MAP, SEED, Draw, Kernel, Solver
+from unpooled.protocols.kernel import GAMMA, Kernel, Solver
 from unpooled.protocols.kernel_kmeans import KernelKMeans as Protocol
 from unpooled.protocols.krylov import BlockKrylov
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.star import StarProtocol
-from unpooled.tables import Table
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import Body, Parties
 
 SOLVERS = ("block-krylov", "dspgd")
 FINAL = ("one-shot", "lloyd", "coreset")
+_FEW = 6
+"""Columns up to which a Sobol sequence beats orthogonal frequencies."""
+_LEAST = 128
+"""Features to draw at least, since 2 d are too few where columns are."""
 
 
-class KernelKMeans(StarEstimator):
-    """k-means in the space of a kernel, by random features whose directions are found together.
+class KernelKMeans(EmbeddingEstimator):
+    """k-means in the space of a kernel, which finds clusters of any shape; rows stay at home.
+
+    Parties make the same D random features z(x) from a shared seed, find with the coordinator the
+    ``n_components`` directions in which the features of all rows spread most, and cluster their
+    rows in these; see :mod:`unpooled.protocols.kernel_kmeans`.
+
+    ``solver="block-krylov"`` draws features once and needs two rounds of sums of D x s numbers
+    (:mod:`unpooled.protocols.krylov`). ``solver="dspgd"`` is federated kernel k-means as published:
+    features drawn afresh in each of ``max_rounds`` iterations, each with dozens of rounds
+    (:mod:`unpooled.protocols.dspgd`); with ``compress=False`` without its compression.
+
+    **What the coordinator learns.** Of every party: how many rows it has, their mean and their
+    scatter, from ``gamma="mean-distance"``. Then sums over all its rows of products of features,
+    as many as it asks for: at most the party's Gram matrix, Σ z(x) z(x)', D x D. Features being
+    known to everybody, this tells **whether a given row is among a party's, exactly, if it has
+    fewer than D rows**, and the rows themselves if they are a handful. Only the sum over parties is
+    needed, so adding up securely would hide it; that is not done here. With many more rows than D
+    such a test is worth little. Last, what ``final`` sends, about embedded rows: "one-shot"
+    centroids and counts; "lloyd" these, then sums and counts; "coreset" **rows of the embedding**,
+    which policy="deployment" refuses, as it does compress=False, by which the coordinator can solve
+    for every party's rows.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters
+    solver : "block-krylov" or "dspgd"
+    kernel : "gaussian" exp(-γ |x - y|²), "laplacian" exp(-γ Σ |x_j - y_j|), "cauchy"
+        Π 1 / (1 + γ (x_j - y_j)²), "polynomial" (γ x·y + 1)³ or "exponential" exp(γ x·y)
+    gamma : γ, or "mean-distance": 1 / (2 times the mean squared distance of two rows), found from
+        sums, and what is alike for the other kernels
+    n_features : D; None: max(2 d, 4 ``n_components``), and at least 128
+    n_components : directions, s; None: ``n_clusters``, which are the fewest for dspgd
+    max_rounds : block-krylov: products with a block of vectors (None: 2); dspgd: iterations T
+        (None: 20)
+    compress : dspgd: with its compression (CEM)
+    threshold : dspgd: by how much eigenvalues are lowered, λ; None: the (k+2)-th of the first
+        iteration
+    tol : dspgd: how exact Lanczos's eigenvalues are
+    frequencies : how they are drawn: "orthogonal" (None with block-krylov), "sobol" (None with
+        block-krylov and up to 6 columns) or "independent" (None with dspgd); see
+        :mod:`unpooled.kernels.features`
+    form : "cos-sin" or "phase"; None: "cos-sin" for block-krylov, "phase" for dspgd
+    power : how the s directions are weighed, by this power of their eigenvalues: 0.5 is kernel
+        k-means, less gives more weight to the later ones, 0 the same to all, as in spectral
+        clustering
+    normalise : whether embedded rows are scaled to length 1; with a ``power`` of 0.25, more
+        directions than clusters and a ``gamma`` several times "mean-distance" this finds finer
+        structure, at the cost of more numbers
+    final : how embedded rows are clustered: "one-shot" (None with block-krylov), "lloyd", which
+        sends no embedded row either and gets to the bottom, or "coreset" (None with dspgd)
+    coreset_size : rows that "coreset" draws
+    n_init : starts of each clustering
+    policy : what parties let out: "study", "deployment", a policy, or one for each party
+    random_state : seed
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, s), in the space of the embedding
+    embedding_ : the embedded rows, in the container of X
+    eigenvalues_ : of the (approximate) kernel matrix, s of them, the largest first
+    gamma_ : γ
+    embedding_by_ : what new rows are embedded by
+    history_ : block-krylov: ``eigenvalue``, the largest, and ``rank``; dspgd: ``rank``,
+        ``products`` (of Lanczos) and ``change``, of the eigenvalues; and that of ``final``
+    labels_, inertia_, n_rounds_, traffic_, remarks_, n_features_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_circles
+    >>> from unpooled import KernelKMeans
+    >>> X, ring = make_circles(400, factor=0.3, noise=0.05, random_state=0)
+    >>> hospitals = np.arange(400) % 4
+    >>> model = KernelKMeans(n_clusters=2, gamma=2.0, random_state=0).fit(X, groups=hospitals)
+    >>> bool((model.labels_ == ring).all() or (model.labels_ != ring).all())
+    True
     """
 
     def __init__(
@@ -44,8 +120,10 @@ class KernelKMeans(StarEstimator):
         compress: bool = True,
         threshold: Any = None,
         tol: float = 1e-3,
-        orthogonal: Any = None,
+        frequencies: Any = None,
         form: Any = None,
+        power: float = 0.5,
+        normalise: bool = False,
         final: Any = None,
         coreset_size: int = 1000,
         n_init: int = 10,
@@ -62,8 +140,10 @@ class KernelKMeans(StarEstimator):
         self.compress = compress
         self.threshold = threshold
         self.tol = tol
-        self.orthogonal = orthogonal
+        self.frequencies = frequencies
         self.form = form
+        self.power = power
+        self.normalise = normalise
         self.final = final
         self.coreset_size = coreset_size
         self.n_init = n_init
@@ -72,45 +152,60 @@ class KernelKMeans(StarEstimator):
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
         fast = one_of("solver", self.solver, SOLVERS) == "block-krylov"
-        s = n_clusters if self.n_components is None else whole("n_components", self.n_components, 1)
+        s = self.n_components
+        s = n_clusters if s is None else whole("n_components", s, 1)
         kernel = self._kernel(parties.n_features, s, fast)
-        rounds = self.max_rounds
-        rounds = (2 if fast else 20) if rounds is None else whole("max_rounds", rounds, 1)
-        gamma = None
-        if not (isinstance(self.gamma, str) and self.gamma == "mean-distance"):
-            gamma = number("gamma", self.gamma, above=0.0)
+        default = 2 if fast else 20
+        rounds = default if self.max_rounds is None else whole("max_rounds", self.max_rounds, 1)
         solver: Solver
         if fast:
             solver = BlockKrylov(kernel, s, min(max(4, s), kernel.n_features), rounds)
         else:
-            method = CompressedDSPGD if flag("compress", self.compress) else UncompressedDSPGD
-            threshold = None if self.threshold is None else number("threshold", self.threshold)
-            tol = number("tol", self.tol, above=0.0)
-            solver = method(kernel, n_clusters, s, rounds, threshold, tol)
+            solver = self._dspgd(kernel, n_clusters, s, rounds)
         inner = self._inner(n_clusters, fast)
-        draws = 1 if fast else rounds
-        return Protocol(kernel, gamma, solver, inner, s, parties.n_features, draws)
+        return Protocol(
+            kernel,
+            gamma(self.gamma),
+            inner,
+            solver,
+            n_components=s,
+            draws=1 if fast else rounds,
+            power=number("power", self.power, most=0.5),
+            normalise=flag("normalise", self.normalise),
+        )
 
     def _kernel(self, n_columns: int, s: int, fast: bool) -> Kernel:
         name = one_of("kernel", self.kernel, KERNELS)
-        orthogonal = fast if self.orthogonal is None else flag("orthogonal", self.orthogonal)
+        drawn = self.frequencies
+        if drawn is None:
+            drawn = ("sobol" if n_columns <= _FEW else "orthogonal") if fast else "independent"
+        drawn = one_of("frequencies", drawn, FREQUENCIES)
         form = ("cos-sin" if fast else "phase") if self.form is None else self.form
         form = one_of("form", form, FORMS)
-        if self.n_features is None:
-            count = max(2 * n_columns, 4 * s)
-        else:
-            count = whole("n_features", self.n_features, 1)
+        default = max(2 * n_columns, 4 * s, _LEAST)
+        count = feature_count(self.n_features, default, name, form)
         if count < s:
             raise InputError(
                 f"n_features={count} is fewer than the {s} components wanted; draw more features "
                 "or ask for fewer components."
             )
-        if name in SHIFT_INVARIANT and form == "cos-sin" and count % 2:
+        return Kernel(name, count, drawn, form)
+
+    def _dspgd(self, kernel: Kernel, n_clusters: int, s: int, rounds: int) -> Solver:
+        if s < n_clusters:
             raise InputError(
-                f"n_features={count} is odd, but cosines and sines come in pairs; give an even "
-                "number or form='phase'."
+                f"n_components={s} is fewer than n_clusters={n_clusters}, by whose eigenvalues "
+                "solver='dspgd' finds its threshold; give at least as many."
             )
-        return Kernel(name, count, orthogonal, form)
+        threshold = None if self.threshold is None else number("threshold", self.threshold)
+        if threshold is None and kernel.n_features < n_clusters + 2:
+            raise InputError(
+                f"n_features={kernel.n_features} makes fewer than the {n_clusters + 2} eigenvalues "
+                "of which the last is the threshold; draw more features or give a threshold."
+            )
+        method = CompressedDSPGD if flag("compress", self.compress) else UncompressedDSPGD
+        tol = number("tol", self.tol, above=0.0)
+        return method(kernel, n_clusters, s, rounds, threshold, tol)
 
     def _inner(self, n_clusters: int, fast: bool) -> StarProtocol:
         n_init = whole("n_init", self.n_init, 1)
@@ -122,28 +217,7 @@ class KernelKMeans(StarEstimator):
         first = OneShotKMeans(n_clusters, n_clusters, n_init=n_init)
         return first if final == "one-shot" else FederatedKMeans(first)
 
-    def _keep(self, run: Run) -> None:
-        self.gamma_ = float(run.result[GAMMA][0])
-        self.features_seed_ = int(run.result[SEED][0])
-        self.features_map_ = np.array(run.result[MAP])
-        self.eigenvalues_ = np.array(run.result["eigenvalues"])
-
-    def _set_labels(self, table: Table) -> None:
-        rows = self._embedded(table.parties.rows)
-        labels = centers.label(rows, self.cluster_centers_)
-        self.embedding_ = table.restore(rows)
-        self.labels_ = table.restore(labels)
-        self.inertia_ = centers.cost(rows, table.parties.weights, self.cluster_centers_, labels)
-
-    def _embedded(self, rows: FloatArray) -> FloatArray:
-        """h(x) for every row."""
-        fast = self.solver == "block-krylov"
-        kernel = self._kernel(rows.shape[1], self.features_map_.shape[1], fast)
-        told = Draw(self.gamma_, self.features_seed_, None).told
-        return kernel.embedded(rows, {**told, MAP: self.features_map_})
-
-    def _labels(self, rows: FloatArray) -> IntArray:
-        return centers.label(self._embedded(rows), self.cluster_centers_)
-
-    def _distances(self, rows: FloatArray) -> FloatArray:
-        return centers.distances(self._embedded(rows), self.cluster_centers_)
+    def _keep(self, result: Body) -> None:
+        super()._keep(result)
+        self.gamma_ = float(result[GAMMA][0])
+        self.eigenvalues_ = np.array(result["eigenvalues"])

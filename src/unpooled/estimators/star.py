@@ -18,7 +18,7 @@ from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels import centers
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray, Parties
 from unpooled.wire.message import Note
 
 
@@ -64,9 +64,9 @@ class StarEstimator(CentersEstimator):
                 stacklevel=3,
             )
         self.cluster_centers_ = found
-        self._keep(run)
+        self._keep(run.result)
         self._set_labels(table)
-        self.n_rounds_ = int(run.result.get("rounds", np.array(run.traffic.rounds)))
+        self.n_rounds_ = self._n_rounds(run)
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
         self.remarks_ = run.remarks_in_words
@@ -80,7 +80,11 @@ class StarEstimator(CentersEstimator):
     ) -> Run:
         return run_star(protocol, parties, seed=seed, options=how, observe=history.record)
 
-    def _keep(self, run: Run) -> None:
+    def _n_rounds(self, run: Run) -> int:
+        """The method's own count, where it has one."""
+        return int(run.result.get("rounds", np.array(run.traffic.rounds)))
+
+    def _keep(self, result: Body) -> None:
         """Keeps what only this method has."""
 
     def _set_labels(self, table: Table) -> None:

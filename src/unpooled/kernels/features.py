@@ -12,11 +12,18 @@ The former has z(x) · z(x) = 1 exactly and less variance (Sutherland & Schneide
     laplacian   exp(-γ Σ_j |x_j - y_j|)           ω_j Cauchy, scale γ
     cauchy      Π_j 1 / (1 + γ (x_j - y_j)²)      ω_j Laplace, scale γ^½
 
-**Orthogonal frequencies** (Yu et al. 2016): the directions of up to d frequencies are the columns
-of a random orthogonal matrix and their lengths are χ with d degrees of freedom, so each is normal,
-as before, but no two point the same way. For the other two kernels each coordinate of such a vector
-is carried over to the other distribution, quantile to quantile. Every frequency has the right
-distribution, so estimates stay unbiased; their variance falls, most where D is near d.
+**How frequencies are drawn**, for the Gaussian kernel; for the other two each coordinate is carried
+over to its distribution, quantile to quantile. Every single frequency has the right distribution in
+all three ways, so estimates are unbiased.
+
+- ``independent`` of each other.
+- ``orthogonal`` (Yu et al. 2016): the directions of up to d frequencies are the columns of a random
+  orthogonal matrix and their lengths are χ with d degrees of freedom, so that no two point the same
+  way. The variance falls, most where D is near d; least for the Laplacian kernel, whose frequencies
+  have heavy tails.
+- ``sobol`` (Avron et al. 2016): a scrambled Sobol sequence, which leaves no gaps. With few columns
+  its error falls nearly as 1/D, the others' as 1/D^½: at d = 2 and D = 512 it is an eighth of the
+  orthogonal one, from about d = 8 on it is no less.
 
 **Random Maclaurin features** (Kar & Karnick 2012) for dot-product kernels Σ_n a_n (x·y)^n: a degree
 N is drawn with probability q_n, then N vectors of signs, and the feature is
@@ -36,15 +43,17 @@ from math import ceil, comb, factorial, sqrt
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
+from scipy.stats.qmc import Sobol
 
-from unpooled.chunks import in_chunks
+from unpooled.chunks import add_in_chunks, in_chunks
 from unpooled.types import FloatArray
 
 SHIFT_INVARIANT = ("gaussian", "laplacian", "cauchy")
 DOT_PRODUCT = ("polynomial", "exponential")
 KERNELS = (*SHIFT_INVARIANT, *DOT_PRODUCT)
 FORMS = ("cos-sin", "phase")
+FREQUENCIES = ("orthogonal", "independent", "sobol")
 BLOCK = 1024
 _DEGREE = 3
 
@@ -58,8 +67,12 @@ class Features:
     n_features: int
     seed: int
     draw: int = 0
-    orthogonal: bool = True
+    frequencies: str = "orthogonal"
     form: str = "cos-sin"
+
+    def __post_init__(self) -> None:
+        if self.kernel not in KERNELS or self.n_features % self._per_frequency:
+            raise ValueError(f"There are no {self.n_features} features of a {self.kernel} kernel.")
 
     @property
     def _fourier(self) -> bool:
@@ -81,8 +94,8 @@ class Features:
     def _block(self, n_columns: int, width: int, rng: np.random.Generator) -> FeatureBlock:
         if not self._fourier:
             return _maclaurin(self.kernel, self.gamma, n_columns, width, self.n_features, rng)
-        normal = _orthogonal if self.orthogonal else _independent
-        frequencies = _carried_over(self.kernel, self.gamma, normal(n_columns, width, rng))
+        normal = _NORMAL[self.frequencies](n_columns, width, rng)
+        frequencies = _carried_over(self.kernel, self.gamma, normal)
         phases = rng.uniform(0, 2 * np.pi, width) if self.form == "phase" else None
         return Fourier(frequencies, phases, sqrt(2 / self.n_features))
 
@@ -137,8 +150,7 @@ class Features:
             return np.asarray(y.T @ y)
 
         total = np.zeros((width, width))
-        for own in in_chunks(part, (len(rows), rows.shape[1] + width)):
-            total += own
+        add_in_chunks(total, part, (len(rows), rows.shape[1] + width))
         return total
 
     def pulled_back(self, rows: FloatArray, scores: FloatArray) -> FloatArray:
@@ -152,8 +164,7 @@ class Features:
                 block.into(rows[span], z)
                 return np.asarray(z.T @ scores[span])
 
-            for own in in_chunks(part, (len(rows), rows.shape[1] + width)):
-                out[places] += own
+            add_in_chunks(out[places], part, (len(rows), rows.shape[1] + width))
         return out
 
 
@@ -206,8 +217,10 @@ def exact(kernel: str, gamma: float, rows: FloatArray, others: FloatArray) -> Fl
     if kernel == "laplacian":
         return np.asarray(np.exp(-gamma * cdist(rows, others, "cityblock")))
     if kernel == "cauchy":
-        steps = np.square(rows[:, None] - others[None])
-        return np.asarray(1 / np.prod(1 + gamma * steps, axis=2))
+        product = np.ones((len(rows), len(others)))
+        for own, other in zip(rows.T, others.T, strict=True):
+            product *= 1 + gamma * np.square(np.subtract.outer(own, other))
+        return np.asarray(1 / product)
     products = gamma * (rows @ others.T)
     return np.asarray((products + 1) ** _DEGREE if kernel == "polynomial" else np.exp(products))
 
@@ -225,6 +238,16 @@ def _orthogonal(n_columns: int, width: int, rng: np.random.Generator) -> FloatAr
     directions *= rng.choice([-1.0, 1.0], size=(sets, 1, size))
     joined = np.moveaxis(directions, 1, 0).reshape(n_columns, sets * size)[:, :width]
     return np.asarray(joined * np.sqrt(rng.chisquare(n_columns, width)))
+
+
+def _sobol(n_columns: int, width: int, rng: np.random.Generator) -> FloatArray:
+    """Normal vectors (d, width) from the first points of a scrambled Sobol sequence."""
+    points = Sobol(n_columns, rng=rng).random_base2((width - 1).bit_length())[:width]
+    # A point may lie on the edge, whose normal is infinite: so into the middle of its cell.
+    return np.asarray(ndtri(points + 2.0**-31)).T
+
+
+_NORMAL = {"independent": _independent, "orthogonal": _orthogonal, "sobol": _sobol}
 
 
 def _carried_over(kernel: str, gamma: float, normal: FloatArray) -> FloatArray:

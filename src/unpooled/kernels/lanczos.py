@@ -40,6 +40,7 @@ class Lanczos:
 
     def __init__(self, start: FloatArray) -> None:
         self._basis = [start / np.linalg.norm(start)]
+        self._largest = 0.0
         self._diagonal: list[float] = []
         self._beside: list[float] = []
 
@@ -62,15 +63,14 @@ class Lanczos:
         """The product of the matrix and :attr:`vector`."""
         last = self._basis[-1]
         self._diagonal.append(float(last @ product))
-        size = float(np.linalg.norm(product))
+        self._largest = max(self._largest, float(np.linalg.norm(product)))
         basis = np.stack(self._basis, axis=1)
         rest = product - basis @ (basis.T @ product)
         rest -= basis @ (basis.T @ rest)
         length = float(np.linalg.norm(rest))
         self._beside.append(length)
-        if length > len(last) * _EPS * max(size, abs(self._diagonal[0])) and len(self._basis) < len(
-            last
-        ):
+        # Against the largest product, since the last may itself be nothing but rounding.
+        if length > len(last) * _EPS * self._largest and len(self._basis) < len(last):
             self._basis.append(rest / length)
 
     def ritz(self) -> Ritz:
@@ -82,7 +82,7 @@ class Lanczos:
 
 
 def settled(ritz: Ritz, threshold: float, tol: float) -> bool:
-    """Whether it is known which eigenvalues lie above ``threshold``, and what they are.
+    """Whether it seems known which eigenvalues lie above ``threshold``, and what they are.
 
     There must be one; the residual of each must be within ``tol`` of its value; and the first that
     does not lie above must not be able to, within its own residual.
@@ -100,10 +100,12 @@ def found(ritz: Ritz, count: int, tol: float) -> bool:
 
 
 def orthonormal(block: FloatArray, against: FloatArray) -> FloatArray:
-    """An orthonormal basis of what the block adds to the columns of ``against``."""
+    """An orthonormal basis of what the block adds to the columns of ``against``, if anything."""
+    least = len(block) * _EPS * float(np.linalg.norm(block))
     for _ in range(2):
         block = block - against @ (against.T @ block)
-        block = np.linalg.qr(block)[0]
+        block, sizes, _ = np.linalg.svd(block, full_matrices=False)
+        block, least = block[:, sizes > least], 0.5  # the second time they are 1 but for rounding
     return block
 
 

@@ -16,7 +16,13 @@ from sklearn.base import BaseEstimator
 from unpooled.losses import Bregman, Euclidean, Mahalanobis
 from unpooled.persistence.values import Attribute, Kind, Unreadable
 
-_PUBLIC = ("unpooled", "unpooled.losses", "unpooled.preprocessing", "unpooled.wire")
+_PUBLIC = (
+    "unpooled",
+    "unpooled.baselines",
+    "unpooled.losses",
+    "unpooled.preprocessing",
+    "unpooled.wire",
+)
 
 
 def _home(kind: Any) -> str | None:

@@ -11,16 +11,16 @@ Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
 
 from unpooled.errors import InputError
 from unpooled.protocols.centroids import refuse_silence
+from unpooled.protocols.scaling import Moments
 from unpooled.protocols.star import Answer
 from unpooled.types import Body, FloatArray, PartyData, PartyId
-from unpooled.wire.disclosure import enough_rows
 from unpooled.wire.message import Ask, Note, Summary
 from unpooled.wire.policy import COLUMNS, FINITE, Release
 
@@ -54,7 +54,10 @@ def find_spread() -> Generator[Ask | Note, Mapping[PartyId, Body], Spread]:
     center = weights @ (means - means[0]) / weights.sum() + means[0]
     total = within + float(weights @ np.square(means - center).sum(axis=1))
     if total <= 0:
-        raise InputError("All rows are equal, so gamma cannot be found from them; give a number.")
+        raise InputError(
+            "All rows are equal, or there is one sample only, so gamma cannot be found from them; "
+            "give a number."
+        )
     return Spread(float(weights.sum()) / (4 * total), means)
 
 
@@ -69,16 +72,7 @@ def in_units(kernel: str, gamma: float, n_columns: int) -> float:
 
 def spread(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's own weight, mean and scatter."""
-    known = enough_rows(data.weights, data.min_count)
-    weights = data.weights if known else np.zeros(len(data.rows))
-    total = float(weights.sum())
-    mean, scatter = np.zeros(data.rows.shape[1]), 0.0
-    if total > 0:
-        # The first row as origin, so that equal rows have exactly no scatter.
-        origin = data.rows[int(np.argmax(weights > 0))]
-        shift = weights @ (data.rows - origin) / total
-        mean = origin + shift
-        scatter = float(weights @ np.square(data.rows - origin - shift).sum(axis=1))
-    remark = "" if total > 0 or not len(data.rows) else "held back: too few rows"
-    reply = {"weight": np.array([total]), "mean": mean, "scatter": np.array([scatter])}
-    return Summary(reply, np.full(len(data.rows), 0 if known else -1), remark), {}
+    said, _ = Moments().moments(data, state, body, rng)
+    assert isinstance(said, Summary)
+    scatter = np.array([said.body["scatter"].sum()])
+    return replace(said, body={**said.body, "scatter": scatter}), {}

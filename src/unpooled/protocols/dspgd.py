@@ -80,7 +80,7 @@ Finding: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Eigenpairs]
 
 @dataclass(frozen=True)
 class DSPGD(Solver):
-    """``iterations`` is T, ``threshold`` λ, ``tol`` Lanczos's, relative to the largest value."""
+    """``iterations`` is T, ``threshold`` λ, ``tol`` Lanczos's, relative to each eigenvalue."""
 
     kernel: Kernel
     n_clusters: int

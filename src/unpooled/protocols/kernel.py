@@ -36,7 +36,7 @@ class Kernel:
 
     name: str
     n_features: int
-    orthogonal: bool = True
+    frequencies: str = "orthogonal"
     form: str = "cos-sin"
 
     def features(self, body: Body, draw: int = 1) -> Features:
@@ -44,7 +44,7 @@ class Kernel:
         gamma, seed = float(body[GAMMA][0]), int(body[SEED][0])
         if not gamma > 0 or seed < 0 or draw < 0:
             raise ProtocolError(f"There are no features of gamma={gamma:g} and seed {seed}.")
-        return Features(self.name, gamma, self.n_features, seed, draw, self.orthogonal, self.form)
+        return Features(self.name, gamma, self.n_features, seed, draw, self.frequencies, self.form)
 
     def embedded(self, rows: FloatArray, told: Body) -> FloatArray:
         """h(x) for every row, from γ, the seed and the map."""

@@ -3,10 +3,19 @@
 1. ``spread``, if γ is to be found: :mod:`unpooled.protocols.bandwidth`.
 2. A solver (:mod:`unpooled.protocols.krylov`, :mod:`unpooled.protocols.dspgd`) finds the map M by
    which rows are embedded, h(x) = z(x) M in R^s.
-3. ``inner``, a star protocol for k-means, on the embedded rows: every question of it carries M, so
-   that a party can embed its rows, and nothing else of it changes.
+3. ``inner``, a star protocol for k-means, on the embedded rows:
+   :mod:`unpooled.protocols.embedded`.
 
-The result has the centres of ``inner`` in R^s, M, γ and the seed: what it takes to label new rows.
+**Without a solver** the rows are embedded by their D features, h(x) = z(x): k-means on random
+features, as Chitta, Jin & Jain (2012) have it. There is nothing to find then but γ, and everything
+that ``inner`` sends is D wide.
+
+**Other embeddings of the same map.** With K = U Λ U', Z M = U Λ^½ is kernel k-means'. ``power`` p
+makes it U Λ^p: with p < ½ directions beyond the first few, where finer structure is, count more; at
+p = 0 all count alike, as in spectral clustering. ``normalise`` makes it h(x) / |h(x)|, so that only
+where rows point to counts (Ng, Jordan & Weiss 2002). Neither takes a word more.
+
+The result has the centres of ``inner``, γ, the seed and M: what it takes to label new rows.
 
 Sent by a party: d + 2 numbers for γ, what the solver says, and what ``inner`` says of rows of s
 columns.
@@ -14,106 +23,109 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from unpooled.protocols import bandwidth
+from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.kernel import MAP, Draw, Kernel, Solver, about_features
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, PartyData
-from unpooled.wire.message import Ask
-from unpooled.wire.policy import FINITE, AtMost, Columns, Release, Size
-
-_EMBEDDED = "kernel.rows"
+from unpooled.protocols.star import StarProtocol, Step
+from unpooled.types import Body, FloatArray, PartyId
+from unpooled.wire.message import Ask, Note
+from unpooled.wire.policy import FINITE, AtMost, Release
 
 
 @dataclass(frozen=True)
-class KernelKMeans(StarProtocol):
-    """The protocol; ``gamma`` None is found from the data."""
+class OnFeatures(Embedded):
+    """What both have: a kernel, and γ or None if it is to be found from the data."""
 
     kernel: Kernel
     gamma: float | None
-    solver: Solver
     inner: StarProtocol
+
+    def _drawn(
+        self, rng: np.random.Generator
+    ) -> Generator[Ask | Note, Mapping[PartyId, Body], Draw]:
+        seed = int(rng.integers(2**62))
+        if self.gamma is not None:
+            return Draw(self.gamma, seed, None)
+        spread = yield from bandwidth.find_spread()
+        gamma = bandwidth.in_units(self.kernel.name, spread.gamma, spread.means.shape[1])
+        return Draw(gamma, seed, spread.means)
+
+    @property
+    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+        if self.gamma is not None:
+            return (), (), {}
+        return (bandwidth.RELEASE,), (bandwidth.ASK,), {"spread": bandwidth.spread}
+
+
+@dataclass(frozen=True)
+class RandomFeatureKMeans(OnFeatures):
+    """``inner`` on the features themselves."""
+
+    name: ClassVar[str] = "k-means on random features"
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        """As many as there are features."""
+        return self.kernel.n_features
+
+    @property
+    def told(self) -> Release:
+        return about_features(Release("features", (), ("model",), "which features to take"))
+
+    def find(self, rng: np.random.Generator) -> Finding:
+        draw = yield from self._drawn(rng)
+        return draw.told, {}
+
+    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+        return self.kernel.features(told).transform(rows)
+
+
+@dataclass(frozen=True)
+class KernelKMeans(OnFeatures):
+    """``inner`` on the ``n_components`` directions that the solver finds in ``draws`` draws."""
+
+    solver: Solver
     n_components: int
-    n_columns: int
     draws: int = 1
+    power: float = 0.5
+    normalise: bool = False
     name: ClassVar[str] = "kernel k-means"
 
     @property
-    def releases(self) -> tuple[Release, ...]:
-        first = (bandwidth.RELEASE,) if self.gamma is None else ()
-        inner = (self._embedded(release) for release in self.inner.releases)
-        return (*first, *self.solver.releases, *inner)
+    def told(self) -> Release:
+        why = "the map by which rows are embedded"
+        shapes = {MAP: (AtMost(self.draws * self.kernel.n_features), self.n_components)}
+        release = Release("map", (MAP,), ("model",), why, shapes=shapes, bounds={MAP: FINITE})
+        return about_features(release)
 
     @property
-    def asks(self) -> tuple[Release, ...]:
-        first = (bandwidth.ASK,) if self.gamma is None else ()
-        inner = (self._with_map(self._embedded(ask)) for ask in self.inner.asks)
-        return (*first, *self.solver.asks, *inner)
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        inner = {kind: self._on_embedding(step) for kind, step in self.inner.steps.items()}
-        return {"spread": bandwidth.spread, **self.solver.steps, **inner}
-
-    def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        seed = int(rng.integers(2**62))
-        if self.gamma is None:
-            spread = yield from bandwidth.find_spread()
-            gamma = bandwidth.in_units(self.kernel.name, spread.gamma, self.n_columns)
-            draw = Draw(gamma, seed, spread.means)
-        else:
-            draw = Draw(self.gamma, seed, None)
-        solution = yield from self.solver.find(draw, rng)
-        told = {**draw.told, MAP: solution.onto}
-        inner = self.inner.coordinator(rng)
-        replies = None
-        while True:
-            try:
-                said = inner.send(replies)  # type: ignore[arg-type]
-            except StopIteration as end:
-                result = {key: end.value[key] for key in end.value if key != "rounds"}
-                return {**result, **told, "eigenvalues": solution.eigenvalues}
-            replies = yield (
-                replace(said, body={**said.body, **told}) if isinstance(said, Ask) else said
-            )
-
-    def _embedded(self, release: Release) -> Release:
-        """The same about rows of s columns."""
-
-        def size(axis: Size) -> Size:
-            if isinstance(axis, Columns):
-                return axis.times * self.n_components + axis.plus
-            return axis
-
-        shapes = {name: tuple(map(size, axes)) for name, axes in release.shapes.items()}
-        return replace(release, shapes=shapes)
-
-    def _with_map(self, ask: Release) -> Release:
-        ask = about_features(ask)
-        most = self.draws * self.kernel.n_features
-        return replace(
-            ask,
-            fields=(*ask.fields, MAP),
-            why=f"{ask.why}; and the map by which rows are embedded",
-            shapes={**ask.shapes, MAP: (AtMost(most), self.n_components)},
-            bounds={**ask.bounds, MAP: FINITE},
+    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+        releases, asks, steps = super().finding
+        solver = self.solver
+        return (
+            (*releases, *solver.releases),
+            (*asks, *solver.asks),
+            {**steps, **solver.steps},
         )
 
-    def _on_embedding(self, step: Step) -> Step:
-        """The step on embedded rows, which are worked out once."""
+    def find(self, rng: np.random.Generator) -> Finding:
+        draw = yield from self._drawn(rng)
+        solution = yield from self.solver.find(draw, rng)
+        values = solution.eigenvalues
+        weights = np.where(values > 0, values, 1.0) ** (self.power - 0.5)
+        onto = solution.onto.copy()
+        onto[:, : len(values)] *= weights
+        return {**draw.told, MAP: onto}, {"eigenvalues": values}
 
-        def answer(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-            rows = state.get(_EMBEDDED)
-            if rows is None:
-                rows, state = self.kernel.embedded(data.rows, body), {}
-            own = {name: value for name, value in state.items() if name != _EMBEDDED}
-            rest = {name: value for name, value in body.items() if not name.startswith("kernel.")}
-            said, after = step(replace(data, rows=rows), own, rest, rng)
-            return said, {**after, _EMBEDDED: rows}
-
-        return answer
+    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+        embedded = self.kernel.embedded(rows, told)
+        if self.normalise:
+            lengths = np.linalg.norm(embedded, axis=1, keepdims=True)
+            embedded /= np.where(lengths > 0, lengths, 1.0)
+        return embedded

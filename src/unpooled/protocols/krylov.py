@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpooled.errors import ProtocolError
 from unpooled.kernels.features import Features
 from unpooled.kernels.lanczos import nystrom, orthonormal
 from unpooled.protocols.centroids import refuse_silence
@@ -42,7 +43,7 @@ from unpooled.protocols.kernel import (
 from unpooled.protocols.star import Answer, Step
 from unpooled.types import Body, FloatArray, PartyData
 from unpooled.wire.message import Ask, Note, Summary
-from unpooled.wire.policy import FINITE, Release
+from unpooled.wire.policy import FINITE, AtMost, Release
 
 MOST_FOR_GRAM = 1024
 """Features up to which a party keeps its own Gram matrix from pass to pass: 8 MiB."""
@@ -59,7 +60,7 @@ class BlockKrylov(Solver):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        shapes = {"products": (self.kernel.n_features, self.block)}
+        shapes = {"products": (self.kernel.n_features, AtMost(self.block, "block"))}
         why = "products of the party's Gram matrix of random features with the vectors asked about"
         return (
             Release(
@@ -74,7 +75,7 @@ class BlockKrylov(Solver):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        shapes = {"vectors": (self.kernel.n_features, self.block)}
+        shapes = {"vectors": (self.kernel.n_features, AtMost(self.block, "block"))}
         ask = Release("products", ("vectors",), ("model",), "vectors", shapes=shapes)
         return (about_features(ask),)
 
@@ -91,8 +92,12 @@ class BlockKrylov(Solver):
             refuse_silence(int(answer.any()))
             basis, products = np.hstack([basis, vectors]), np.hstack([products, answer])
             values, onto = nystrom(basis, products, self.n_components)
+            if not len(values):
+                raise ProtocolError("What parties sent does not add up to products of features.")
             yield Note(number, {"eigenvalue": np.array(values[0]), "rank": np.array(len(values))})
             vectors = orthonormal(answer, basis)
+            if not vectors.shape[1]:
+                break  # the features of all rows lie in what is known
         return Solution(padded(onto, self.n_components), values)
 
     def _first(self, draw: Draw, rng: np.random.Generator) -> FloatArray:

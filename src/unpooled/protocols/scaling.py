@@ -73,6 +73,12 @@ class Moments(StarProtocol):
         return {"weight": np.array(weight), "mean": mean, "variance": scatter / weight}
 
     @property
+    def shared(self) -> Release:
+        shapes = {"mean": (COLUMNS,), "variance": (COLUMNS,)}
+        why = "the mean and the variance of each column"
+        return Release("result", tuple(shapes), ("model",), why, shapes=shapes)
+
+    @property
     def steps(self) -> Mapping[str, Step]:
         return {"moments": self.moments}
 

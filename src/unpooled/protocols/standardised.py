@@ -2,80 +2,68 @@
 
 First :class:`~unpooled.protocols.scaling.Moments` finds the mean and the deviation of every column
 over all parties' rows. From then on every question carries both, and a party answers it about its
-rows less the mean, over the deviation. A party that joins late needs nothing it has missed.
+rows less the mean, over the deviation.
 
 The centres are those of :class:`unpooled.preprocessing.StandardScaler` followed by the method with
-the same seed, bit for bit; ``mean`` and ``scale`` in the result lead back to the columns' units.
+the same seed, bit for bit; ``all.mean`` and ``all.scale`` in the result lead back to the columns'
+units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from unpooled.errors import ProtocolError
+from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.scaling import Moments, deviation
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyData
-from unpooled.wire.message import Ask
+from unpooled.protocols.star import StarProtocol, Step
+from unpooled.tables import LARGEST
+from unpooled.types import Body, FloatArray
 from unpooled.wire.policy import COLUMNS, Release
 
-_MEAN, _SCALE = "all.mean", "all.scale"
+MEAN, SCALE = "all.mean", "all.scale"
 
 
 @dataclass(frozen=True)
-class Standardised(StarProtocol):
+class Standardised(Embedded):
     """The protocol ``inner`` on standardised columns."""
 
     inner: StarProtocol
+    n_components: None = None
+    keeps_rows: ClassVar[bool] = False
     name: ClassVar[str] = "standardised"
 
     @property
-    def releases(self) -> tuple[Release, ...]:
-        return (*Moments().releases, *self.inner.releases)
+    def told(self) -> Release:
+        shapes = {MEAN: (COLUMNS,), SCALE: (COLUMNS,)}
+        why = "the mean and deviation of all parties' rows"
+        return Release("scale", (MEAN, SCALE), ("model",), why, shapes=shapes)
 
     @property
-    def asks(self) -> tuple[Release, ...]:
-        return (*Moments().asks, *map(_with_scale, self.inner.asks))
+    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+        moments = Moments()
+        return moments.releases, moments.asks, moments.steps
 
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        inner = {kind: _standardised(step) for kind, step in self.inner.steps.items()}
-        return {**Moments().steps, **inner}
-
-    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+    def find(self, rng: np.random.Generator) -> Finding:
         moments = yield from Moments().coordinator(rng)
-        scale = {_MEAN: moments["mean"], _SCALE: deviation(moments)}
-        inner = self.inner.coordinator(rng)
-        replies = None
-        while True:
-            try:
-                said = inner.send(replies)  # type: ignore[arg-type]
-            except StopIteration as end:
-                return {**end.value, "mean": scale[_MEAN], "scale": scale[_SCALE]}
-            replies = yield (
-                replace(said, body={**said.body, **scale}) if isinstance(said, Ask) else said
+        return {MEAN: moments["mean"], SCALE: deviation(moments)}, {}
+
+    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+        if not (told[SCALE] > 0).all():
+            raise ProtocolError("The coordinator sent a deviation that is not positive.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = (rows - told[MEAN]) / told[SCALE]
+        if not (np.abs(rows) <= LARGEST).all():
+            raise ProtocolError(
+                f"By the coordinator's scale, standardised rows lie beyond {LARGEST:g}, where no "
+                "distance is a number; see that all parties' columns are those of the plan."
             )
+        return rows
 
-
-def _with_scale(ask: Release) -> Release:
-    shapes = {**ask.shapes, _MEAN: (COLUMNS,), _SCALE: (COLUMNS,)}
-    why = f"{ask.why}; and the mean and deviation of all parties' rows"
-    return replace(ask, fields=(*ask.fields, _MEAN, _SCALE), shapes=shapes, why=why)
-
-
-def _standardised(step: Step) -> Step:
-    """The step on rows less the mean, over the deviation, both from the question."""
-
-    def answer(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        mean: FloatArray = body[_MEAN]
-        scale: FloatArray = body[_SCALE]
-        if not (scale > 0).all():
-            raise ProtocolError(f"Party {data.name} was sent a deviation that is not positive.")
-        rest = {name: value for name, value in body.items() if name not in (_MEAN, _SCALE)}
-        return step(replace(data, rows=(data.rows - mean) / scale), state, rest, rng)
-
-    return answer
+    def in_columns(self, result: Body) -> FloatArray | None:
+        centers = self.inner.in_columns(result)
+        return None if centers is None else centers * result[SCALE] + result[MEAN]

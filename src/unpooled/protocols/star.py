@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
+from math import inf
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from unpooled.types import Body, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import COLUMNS, AtMost, Release
 
 Answer: TypeAlias = tuple[Body | Summary, Body]
 Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], Answer]
@@ -53,3 +54,21 @@ class StarProtocol(ABC):
     @abstractmethod
     def steps(self) -> Mapping[str, Step]:
         """The party's side: what it does for each kind of question."""
+
+    @property
+    def shared(self) -> Release:
+        """What parties get of the result: what they need to label their rows."""
+        shapes = {"centers": (AtMost(inf), COLUMNS)}
+        return Release("result", ("centers",), ("model",), "the centres", shapes=shapes)
+
+    def shown(self, result: Body) -> Body:
+        """That part of a result."""
+        return {name: result[name] for name in self.shared.fields}
+
+    def embedded(self, rows: FloatArray, result: Body) -> FloatArray:
+        """The rows as points of the space in which the result's centres lie."""
+        return rows
+
+    def in_columns(self, result: Body) -> FloatArray | None:
+        """The centres in the columns' own units; None if they lie in another space."""
+        return result["centers"]

@@ -1,0 +1,87 @@
+"""Exact kernel k-means: the whole kernel matrix and its leading eigenvectors."""
+
+# scikit-learn's base classes are untyped, and subclassing them is the point of this module.
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
+
+from unpooled.baselines.base import EmbeddedKMeans, Embedding, Kernel, roots
+from unpooled.errors import InputError
+from unpooled.types import FloatArray
+
+LARGEST = 30_000
+"""Rows: their kernel matrix takes 7.2 GB."""
+_SMALL = 500
+"""Rows up to which a dense solver is as fast as an iterative one."""
+
+
+class ExactKernelKMeans(EmbeddedKMeans):
+    """Kernel k-means on the N x N kernel matrix: nothing is left out but what lies beyond s.
+
+    With the s leading eigenpairs of K = U Λ U', rows are embedded as U_s Λ_s^½ (Zha et al. 2001,
+    Ding & He 2004) and clustered by k-means. A new row is embedded as k(x, X) U_s Λ_s^-½, which for
+    the rows of X is the same. Takes 8 N² bytes and of the order of N² (d + s) steps, so N is at
+    most 30,000.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters
+    kernel : "gaussian", "laplacian", "cauchy", "polynomial" or "exponential"; see
+        :mod:`unpooled.kernels.features`
+    gamma : the kernel's scale, or "mean-distance": N² / (2 Σ_ij |x_i - x_j|²), for the Laplacian
+        kernel (γ / d)^½ with that γ
+    n_components : s; None: ``n_clusters``
+    n_init : starts of k-means
+    random_state : seed
+
+    Attributes
+    ----------
+    embedding_ : (N, s)
+    eigenvalues_ : (s,), the largest first; zero, like the column of ``embedding_``, beyond the rank
+    cluster_centers_ : (K, s), in the space of the embedding
+    inertia_ : the sum of squared distances in that space; on φ(x) it is larger by at most
+        tr K - Σ λ
+    gamma_ : the kernel's scale
+    anchors_, map_ : X and U_s Λ_s^-½
+    labels_, n_features_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpooled.baselines import ExactKernelKMeans
+    >>> angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    >>> ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> rings = np.concatenate([ring, 4 * ring])
+    >>> model = ExactKernelKMeans(n_clusters=2, gamma=0.2, random_state=0).fit(rings)
+    >>> len(set(model.labels_[:100])), len(set(model.labels_[100:])), len(set(model.labels_))
+    (1, 1, 2)
+    """
+
+    def _embedding(
+        self, rows: FloatArray, kernel: Kernel, n_components: int, rng: np.random.Generator
+    ) -> Embedding:
+        n = len(rows)
+        if n > LARGEST:
+            raise InputError(
+                f"The kernel matrix of {n} rows would take {8 * n**2 / 1e9:.1f} GB; for more than "
+                f"{LARGEST} rows use NystromKMeans."
+            )
+        values, vectors = _leading(kernel.matrix(rows, rows), n_components, rng)
+        root, inverse = roots(values, n)
+        return Embedding(rows, vectors * inverse, vectors * root, np.square(root))
+
+
+def _leading(
+    matrix: FloatArray, count: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The ``count`` largest eigenvalues and their eigenvectors, the largest first."""
+    n = len(matrix)
+    if n <= _SMALL or 10 * count > n:
+        found = eigh(matrix, subset_by_index=[n - count, n - 1], overwrite_a=True)
+    else:
+        found = eigsh(matrix, count, which="LA", v0=rng.uniform(-1, 1, n))
+    order = np.argsort(found[0])[::-1]
+    return found[0][order], found[1][:, order]

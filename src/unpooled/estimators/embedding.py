@@ -1,0 +1,69 @@
+"""What estimators share that cluster embedded rows: centres lie where the embedding puts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unpooled.checks import number, whole
+from unpooled.drivers.local import Run
+from unpooled.drivers.options import Options, serving
+from unpooled.errors import InputError
+from unpooled.estimators.star import StarEstimator
+from unpooled.kernels import centers
+from unpooled.kernels.features import SHIFT_INVARIANT
+from unpooled.tables import Table
+from unpooled.types import Body, FloatArray, IntArray, Parties
+
+
+class EmbeddingEstimator(StarEstimator):
+    """Embeds rows by what the run has found, and labels them there."""
+
+    def _keep(self, result: Body) -> None:
+        self.embedding_by_ = {
+            name: np.array(value) for name, value in result.items() if name.startswith("kernel.")
+        }
+
+    def _n_rounds(self, run: Run) -> int:
+        return run.traffic.rounds
+
+    def _embedded(self, rows: FloatArray) -> FloatArray:
+        """h(x) for every row."""
+        nobody = Parties.of([np.empty((0, rows.shape[1]))])
+        protocol = self._protocol(self._n_clusters(), nobody)
+        with serving(Options()):  # so that it is rounded as in the run
+            return protocol.embedded(rows, self.embedding_by_)
+
+    def _set_labels(self, table: Table) -> None:
+        rows = self._embedded(table.parties.rows)
+        labels = centers.label(rows, self.cluster_centers_)
+        self.embedding_ = table.restore(rows)
+        self.labels_ = table.restore(labels)
+        self.inertia_ = centers.cost(rows, table.parties.weights, self.cluster_centers_, labels)
+
+    def _labels(self, rows: FloatArray) -> IntArray:
+        return centers.label(self._embedded(rows), self.cluster_centers_)
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        return centers.distances(self._embedded(rows), self.cluster_centers_)
+
+
+def gamma(value: Any) -> float | None:
+    """The kernel's scale; None if it is to be found from the data."""
+    if isinstance(value, str) and value == "mean-distance":
+        return None
+    if isinstance(value, str):
+        raise InputError(f"gamma={value!r} is not known; give 'mean-distance' or a number above 0.")
+    return number("gamma", value, above=0.0)
+
+
+def feature_count(value: Any, default: int, kernel: str, form: str) -> int:
+    """How many features to draw."""
+    count = default if value is None else whole("n_features", value, 1)
+    if kernel in SHIFT_INVARIANT and form == "cos-sin" and count % 2:
+        raise InputError(
+            f"n_features={count} is odd, but cosines and sines come in pairs; give an even number "
+            "or form='phase'."
+        )
+    return count

@@ -1,0 +1,90 @@
+"""The front door to k-means on random features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unpooled.checks import one_of, whole
+from unpooled.estimators.embedding import EmbeddingEstimator, feature_count, gamma
+from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
+from unpooled.protocols.coreset import CoresetKMeans
+from unpooled.protocols.kernel import GAMMA, Kernel
+from unpooled.protocols.kernel_kmeans import RandomFeatureKMeans as Protocol
+from unpooled.types import Body, Parties
+
+
+class RandomFeatureKMeans(EmbeddingEstimator):
+    """k-means on a coreset of random features (Chitta, Jin & Jain 2012, on Balcan et al. 2013).
+
+    Rows are embedded by the D features themselves and clustered there: no direction among them is
+    sought, and every row of the coreset is D wide. See
+    :class:`unpooled.protocols.kernel_kmeans.RandomFeatureKMeans`. **The rows drawn leave as
+    features, which can be solved for the rows**; policy="deployment" refuses that.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters
+    kernel, gamma : as in :class:`unpooled.KernelKMeans`
+    n_features : D
+    coreset_size : rows drawn in all
+    frequencies : how they are drawn: "independent", "orthogonal" or "sobol"
+    form : "phase" or "cos-sin"
+    n_init : starts of each clustering
+    policy : what parties let out: "study", a policy, or one for each party
+    random_state : seed
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, D), in the space of the features
+    embedding_ : the features of the rows, in the container of X
+    gamma_ : γ
+    embedding_by_ : what new rows are embedded by
+    labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_circles
+    >>> from unpooled import RandomFeatureKMeans
+    >>> X, ring = make_circles(400, factor=0.3, noise=0.05, random_state=0)
+    >>> model = RandomFeatureKMeans(2, gamma=1.0, random_state=0).fit(X, groups=np.arange(400) % 4)
+    >>> bool((model.labels_ == ring).all() or (model.labels_ != ring).all())
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: str = "gaussian",
+        gamma: Any = "mean-distance",
+        n_features: int = 200,
+        coreset_size: int = 500,
+        frequencies: str = "independent",
+        form: str = "phase",
+        n_init: int = 10,
+        policy: Any = "study",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_features = n_features
+        self.coreset_size = coreset_size
+        self.frequencies = frequencies
+        self.form = form
+        self.n_init = n_init
+        self.policy = policy
+        self.random_state = random_state
+
+    def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
+        name = one_of("kernel", self.kernel, KERNELS)
+        form = one_of("form", self.form, FORMS)
+        count = feature_count(whole("n_features", self.n_features, 1), 1, name, form)
+        kernel = Kernel(name, count, one_of("frequencies", self.frequencies, FREQUENCIES), form)
+        size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
+        return Protocol(kernel, gamma(self.gamma), CoresetKMeans(n_clusters, size, n_init=n_init))
+
+    def _keep(self, result: Body) -> None:
+        super()._keep(result)
+        self.gamma_ = float(result[GAMMA][0])
