@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpooled import FeCA, chunks
-from unpooled.chunks import in_chunks
+from unpooled.chunks import add_in_chunks, in_chunks
 from unpooled.kernels import centers
 from unpooled.kernels.kmeans import Clustering, scatter_of
 
@@ -35,12 +38,76 @@ def test_cores_do_not_change_a_bit(cores: int, monkeypatch: pytest.MonkeyPatch) 
     assert cost == pytest.approx(float(weights @ squared), rel=1e-12)
 
 
-def test_what_fails_in_a_chunk_is_heard() -> None:
-    def fail(span: slice) -> None:
+@given(
+    rows=st.integers(0, 300),
+    width=st.integers(0, 9),
+    numbers=st.integers(1, 64),
+    cores=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=50)
+def test_sums_are_those_added_in_order(
+    rows: int, width: int, numbers: int, cores: int, seed: int
+) -> None:
+    """To the last bit, and on top of what was there: numbers of all sizes, so that order counts."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(rows, 3)) * 10.0 ** rng.integers(-9, 9, size=(rows, 1))
+    total = np.arange(3.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "_NUMBERS", numbers)
+        patch.setattr(chunks, "cpu_count", lambda: cores)
+        add_in_chunks(total, lambda span: table[span].sum(axis=0), (rows, width))
+        parts = in_chunks(lambda span: table[span].sum(axis=0), (rows, width))
+    wanted = np.arange(3.0)
+    for part in parts:
+        wanted += part
+    assert np.array_equal(total, wanted)
+    assert total == pytest.approx(np.arange(3.0) + table.sum(axis=0), rel=1e-9, abs=1e-3)
+
+
+class Part(np.ndarray):
+    """An array that can be told from others when it goes."""
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_few_parts_are_there_at_a_time(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100, however quickly they are made: at most two for each core, and one being added."""
+    monkeypatch.setattr(chunks, "_NUMBERS", 1)
+    monkeypatch.setattr(chunks, "cpu_count", lambda: cores)
+    lock, there, most = threading.Lock(), 0, 0
+
+    def gone() -> None:
+        nonlocal there
+        with lock:
+            there -= 1
+
+    def work(span: slice) -> np.ndarray:
+        nonlocal there, most
+        part = np.ones(2).view(Part)
+        weakref.finalize(part, gone)
+        with lock:
+            there += 1
+            most = max(most, there)
+        return part
+
+    total = np.zeros(2)
+    add_in_chunks(total, work, (100, 1))
+    assert total.tolist() == [100.0, 100.0]
+    assert there == 0
+    assert most <= 2 * cores + 1
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_what_fails_in_a_chunk_is_heard(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "cpu_count", lambda: cores)
+
+    def fail(span: slice) -> np.ndarray:
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
         in_chunks(fail, (3_000_000, 1))
+    with pytest.raises(ArithmeticError):
+        add_in_chunks(np.zeros(1), fail, (3_000_000, 1))
 
 
 def test_a_bad_number_far_down_is_found() -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tracemalloc
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_circles
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
 
 from tests.sentences import refuses
+from unpooled import KernelPCAKMeans as Estimator
+from unpooled import chunks
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
-from unpooled.estimators.kernel_pca import KernelPCAKMeans as Estimator
 from unpooled.kernels.features import KERNELS, exact
-from unpooled.protocols import kernel_pca
+from unpooled.kernels.landmarks import CountSketch, Span
 from unpooled.protocols.coreset import CoresetKMeans, digest
 from unpooled.protocols.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.kernel_pca import POINTS, KernelPCAKMeans, Span
+from unpooled.protocols.kernel_pca import POINTS, KernelPCAKMeans
 from unpooled.testing import Check, conformance
 from unpooled.types import Body, FloatArray, Parties
 from unpooled.wire import DEPLOYMENT, Ask, Reply
@@ -28,12 +32,19 @@ SCALES = dict(zip(KERNELS, (0.3, 0.2, 0.3, 0.05, 0.05), strict=True))
 each = pytest.mark.parametrize("kernel", KERNELS)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tables are small here: on a busy machine threads would only wait for one another."""
+    with threadpool_limits(1):
+        yield
+
+
 def protocol(
     kernel: str = "gaussian", gamma: float | None = 0.3, k: int = 3, **options: Any
 ) -> KernelPCAKMeans:
     options = {"n_components": k, "n_points": 30, "sketch": 8, "width": 40, **options}
     return KernelPCAKMeans(
-        Kernel(kernel, 40, False, "phase"), gamma, CoresetKMeans(k, 30, n_init=2), **options
+        Kernel(kernel, 40, "independent", "phase"), gamma, CoresetKMeans(k, 30, n_init=2), **options
     )
 
 
@@ -60,7 +71,7 @@ def error(kernel: str, gamma: float, points: FloatArray, rows: FloatArray) -> fl
     "check",
     [
         check
-        for kernel, gamma in zip((*KERNELS, "gaussian"), (None, 0.1) * 3, strict=True)
+        for kernel, gamma in (("gaussian", None), ("polynomial", 0.1))
         for check in conformance(protocol(kernel, gamma, n_points=12, sketch=6, width=8))
     ],
     ids=str,
@@ -115,6 +126,47 @@ def test_leverage_scores_are_those_of_the_embedded_rows() -> None:
     assert run.result[POINTS].shape == (30, 4)
 
 
+def test_a_sketch_is_right_on_average_and_off_by_no_more_than_is_said() -> None:
+    rng = np.random.default_rng(0)
+    values, weights, width = rng.normal(size=(12, 3)), rng.uniform(0.1, 3.0, 12), 5
+    drawn = (CountSketch.drawn(weights, width, rng) for _ in range(1500))
+    sketches = np.stack([sketch.of(values, slice(None)) for sketch in drawn])
+    found = sketches.mT @ sketches
+    weighted = np.sqrt(weights)[:, None] * values
+    wanted = weighted.T @ weighted
+    noise = found.std(axis=0) / np.sqrt(len(found))
+    assert (np.abs(found.mean(axis=0) - wanted) <= 4 * noise).all()
+    assert noise.max() < 0.1 * np.abs(wanted).max()
+    # Two rows i and j that share a column are off by b_i b_j' + b_j b_i', up to a sign.
+    gram = weighted @ weighted.T
+    pairs = np.outer(np.diag(gram), np.diag(gram)) + np.square(gram)
+    np.fill_diagonal(pairs, 0.0)
+    off = np.square(found - wanted).sum(axis=(1, 2)).mean()
+    assert off == pytest.approx(pairs.sum() / width, rel=0.15)
+    assert off <= 2 * np.trace(gram) ** 2 / width
+
+
+def test_memory_does_not_grow_with_the_rows_times_the_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunks, "_NUMBERS", 1 << 13)
+    monkeypatch.setattr(chunks, "cpu_count", lambda: 2)
+    rows = np.random.default_rng(0).normal(size=(8_000, 2))
+    span = Span("gaussian", 0.5, rows[:64])
+    sketch = CountSketch.drawn(np.ones(len(rows)), 32, np.random.default_rng(0))
+    assert span.root.shape == (64, 64)
+    for call in (
+        lambda: span.onto(rows, np.ones((64, 2))),
+        lambda: span.residuals(rows),
+        lambda: span.sketched(rows, sketch),
+    ):
+        tracemalloc.start()
+        call()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < len(rows) * 64 * 8 / 3
+
+
 def far_away() -> tuple[FloatArray, Parties]:
     """995 rows that are much alike, 5 that are not, and all of them dealt out to 4 parties."""
     rng = np.random.default_rng(0)
@@ -143,34 +195,40 @@ def test_adaptive_draws_find_what_the_first_have_missed() -> None:
 
 
 @each
-def test_further_rows_are_drawn_by_what_they_have_beyond_the_first(kernel: str) -> None:
+def test_chances_are_what_rows_have_beyond_the_first(kernel: str) -> None:
     gamma, points = SCALES[kernel], IRIS[:4]
     rows = np.concatenate([IRIS[2:6], IRIS[60:66]])  # of which two are points
     weights = np.array([1.0, 1.0, 2.0, 0.0, 1.0, 0.5, 3.0, 1.0, 1.0, 1.0])
-    parties = Parties.of([rows], weights=[weights])
-    asked = protocol(kernel, gamma)
+    party = Parties.of([rows], weights=[weights])[0]
     body = {GAMMA: np.array([gamma]), POINTS: points}
-    answer, state = asked.residual(parties[0], {}, body, np.random.default_rng(0))
-    there = weights > 0
+    answer, state = protocol(kernel, gamma).residual(party, {}, body, np.random.default_rng(0))
     plain = np.array([error(kernel, gamma, points, row[None]) for row in rows])
-    plain[:2] = 0.0
-    np.testing.assert_allclose(state["chances"], (weights * plain)[there], rtol=1e-5, atol=1e-12)
+    assert state["chances"][:2].tolist() == [0.0, 0.0]  # they are in the span
+    wanted = (weights * plain)[weights > 0]
+    np.testing.assert_allclose(state["chances"][2:], wanted[2:], rtol=1e-5, atol=1e-12)
     assert isinstance(answer, Summary)
     assert answer.body["residual"].tolist() == [state["chances"].sum()]
-    share = {
-        "party": np.array([digest("0")], dtype=np.uint64),
-        "share": np.array([1], dtype=np.int64),
-    }
-    rng = np.random.default_rng(0)
-    drawn = np.zeros(len(rows))
+
+
+def test_rows_are_drawn_by_their_chances() -> None:
+    """Chances are those of the rows that have weight, in their order."""
+    rows = IRIS[[0, 1, 60, 61, 62, 120]]
+    weights = np.array([1.0, 1.0, 0.0, 2.0, 1.0, 1.0])
+    party = Parties.of([rows], weights=[weights])[0]
+    chances = np.array([0.0, 0.5, 2.0, 0.25, 1.25])
+    share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([1])}
+    asked, rng, drawn = protocol(), np.random.default_rng(0), np.zeros(6)
     for _ in range(2000):
-        said, _ = asked.drawn_rows(parties[0], state, share, rng)
+        said, _ = asked.drawn_rows(party, {"chances": chances}, share, rng)
         assert isinstance(said, Mapping)
         drawn[(rows == said["rows"]).all(axis=1)] += 1
-    assert drawn[~there].sum() == 0
-    assert drawn[:2].sum() == 0  # they are in the span
-    chances = weights * plain / (weights * plain).sum()
-    np.testing.assert_allclose(drawn / 2000, chances, atol=4 * np.sqrt(0.25 / 2000))
+    assert drawn.sum() == 2000
+    assert drawn[[0, 2]].tolist() == [0.0, 0.0]
+    wanted = np.insert(chances, 2, 0.0) / chances.sum()
+    np.testing.assert_allclose(drawn / 2000, wanted, atol=4 * np.sqrt(0.25 / 2000))
+    every, _ = asked.drawn_rows(party, {"chances": chances}, {**share, "share": np.array([9])}, rng)
+    assert isinstance(every, Mapping)
+    assert np.array_equal(every["rows"], np.unique(rows[[1, 3, 4, 5]], axis=0))
 
 
 def test_nothing_is_drawn_where_the_first_explain_all() -> None:
@@ -194,14 +252,14 @@ def test_the_points_have_nothing_beyond_themselves(kernel: str, gamma: float) ->
         assert left[1::2][~repeated].all()
 
 
-@each
+@pytest.mark.parametrize("kernel", ["cauchy", "exponential"])  # chunks are others for the former
 def test_rows_a_few_at_a_time_are_the_same_rows(
     kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parties = Parties.of(np.split(IRIS[:60], [10, 47]))
     asked = protocol(kernel, SCALES[kernel])
     whole = run_star(asked, parties).result
-    monkeypatch.setattr(kernel_pca, "AT_ONCE", 7)
+    monkeypatch.setattr(chunks, "_NUMBERS", 7 * 30)
     parts = run_star(asked, parties).result
     assert np.array_equal(whole[POINTS], parts[POINTS])
     np.testing.assert_allclose(whole["eigenvalues"], parts["eigenvalues"], rtol=1e-9)
@@ -291,6 +349,18 @@ def test_the_estimator_labels_rows_new_and_old() -> None:
     assert 0 < model.history_["residual"][0] < 400
 
 
+def test_fewer_directions_than_clusters_may_be_enough() -> None:
+    """One, on which each of three blobs has a place of its own."""
+    blob = np.repeat([0, 1, 2], 30)
+    X = np.array([[0.0, 0.0], [5.0, 0.0], [10.0, 0.0]])[blob]
+    X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    model = Estimator(3, kernel="polynomial", gamma=0.02, n_components=1, random_state=0)
+    model.fit(X, groups=np.arange(90) % 4)
+    assert model.embedding_.shape == (90, 1)
+    assert model.cluster_centers_.shape == (3, 1)
+    assert adjusted_rand_score(blob, model.labels_) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "words", "kind"),
     [
@@ -298,7 +368,7 @@ def test_the_estimator_labels_rows_new_and_old() -> None:
         ({"gamma": 0}, "gamma=0 must be a finite number greater than 0", InputError),
         ({"gamma": "auto"}, "gamma='auto' is not known", InputError),
         ({"n_features": 0}, "n_features=0 must be a whole number", InputError),
-        ({"n_components": 2}, "n_components=2 is fewer than n_clusters=3", InputError),
+        ({"n_components": 0}, "n_components=0 must be a whole number", InputError),
         ({"n_points": 2}, "n_points=2 is fewer than the 3 components", InputError),
         ({"sketch": 0}, "sketch=0 must be a whole number", InputError),
         ({"width": 2.5}, "width=2.5 must be a whole number", InputError),

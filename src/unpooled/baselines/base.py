@@ -14,9 +14,8 @@ h(x) = k(x, anchors) M. Methods differ in the anchors and in M.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -31,15 +30,13 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.checks import number, one_of, whole
-from unpooled.chunks import in_chunks
 from unpooled.errors import InputError
 from unpooled.kernels import centers
-from unpooled.kernels.features import KERNELS, exact
+from unpooled.kernels.features import KERNELS
 from unpooled.kernels.kmeans import distinct_rows
+from unpooled.kernels.landmarks import Span, above_rounding
 from unpooled.protocols.bandwidth import in_units
 from unpooled.types import FloatArray, IntArray
-
-_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -51,36 +48,11 @@ class Kernel:
 
     def matrix(self, rows: FloatArray, others: FloatArray) -> FloatArray:
         """k(x, y) for all pairs."""
-        return self._filled(rows, others, len(others), lambda part: part)
+        return Span(self.name, self.gamma, others).similarities(rows)
 
     def onto(self, rows: FloatArray, anchors: FloatArray, map_: FloatArray) -> FloatArray:
         """k(x, anchors) M for every row, without ever holding all of k."""
-        return self._filled(rows, anchors, map_.shape[1], lambda part: np.asarray(part @ map_))
-
-    def _filled(
-        self,
-        rows: FloatArray,
-        others: FloatArray,
-        width: int,
-        finish: Callable[[FloatArray], FloatArray],
-    ) -> FloatArray:
-        out = np.empty((len(rows), width))
-
-        def fill(span: slice) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):  # refused below
-                out[span] = finish(exact(self.name, self.gamma, rows[span], others))
-
-        # The Cauchy kernel makes all differences on the way, the others a number for each pair.
-        numbers = len(others) * (rows.shape[1] if self.name == "cauchy" else 1)
-        in_chunks(fill, (len(rows), numbers))
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = float(np.linalg.norm(out))
-        if not isfinite(size):
-            raise InputError(
-                f"The {self.name} kernel of gamma={self.gamma:g} overflows on these rows; give a "
-                "smaller gamma or scale the rows."
-            )
-        return out
+        return Span(self.name, self.gamma, anchors).onto(rows, map_)
 
 
 @dataclass(frozen=True)
@@ -188,7 +160,7 @@ def mean_distance(rows: FloatArray) -> float:
 
 def roots(eigenvalues: FloatArray, size: int) -> tuple[FloatArray, FloatArray]:
     """λ^½ and λ^-½ of a matrix of this size, both 0 where λ is no more than rounding."""
-    kept = eigenvalues > size * _EPS * eigenvalues.max()
+    kept = above_rounding(eigenvalues, size)
     root = np.sqrt(np.where(kept, eigenvalues, 0.0))
     return root, np.divide(1.0, root, out=np.zeros_like(root), where=kept)
 

@@ -16,6 +16,9 @@ from unpooled.errors import UnpooledError
 EXPERIMENTS = {
     "dgc-iris": "unpooled.experiments.dgc.iris",
     "feca-ssets": "unpooled.experiments.feca.ssets",
+    "kernel-compare": "unpooled.experiments.kernel.compare",
+    "kernel-paper": "unpooled.experiments.kernel.paper",
+    "kernel-shapes": "unpooled.experiments.kernel.shapes",
     "oneshot-costs": "unpooled.experiments.feca.costs",
 }
 """Names and the modules whose ``report(runs)`` yields lines."""

@@ -13,12 +13,24 @@ from unpooled.errors import InputError
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels import centers
 from unpooled.kernels.features import SHIFT_INVARIANT
+from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
 from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.wire.policy import Deployment
 
 
 class EmbeddingEstimator(StarEstimator):
     """Embeds rows by what the run has found, and labels them there."""
+
+    def _run(
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: Any
+    ) -> Run:
+        for name in parties.names:  # before the many rounds that come before what is refused
+            policy = how.policy_of(name)
+            if isinstance(policy, Deployment):
+                for release in protocol.releases:
+                    policy.refuse_kind(name, release)
+        return super()._run(protocol, parties, seed, how, history)
 
     def _keep(self, result: Body) -> None:
         self.embedding_by_ = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,12 @@ SOLVERS = ("block-krylov", "dspgd")
 FINAL = ("one-shot", "lloyd", "coreset")
 _FEW = 6
 """Columns up to which a Sobol sequence beats orthogonal frequencies."""
-_LEAST = 128
+_BLOCK = 4
+"""Vectors in a block at least."""
+_LEAST = 200
 """Features to draw at least, since 2 d are too few where columns are."""
+_LOCAL = 3
+"""Times ``n_clusters``: centroids of a party. They are short, and tell more optima apart."""
 
 
 class KernelKMeans(EmbeddingEstimator):
@@ -35,10 +40,11 @@ class KernelKMeans(EmbeddingEstimator):
     ``n_components`` directions in which the features of all rows spread most, and cluster their
     rows in these; see :mod:`unpooled.protocols.kernel_kmeans`.
 
-    ``solver="block-krylov"`` draws features once and needs two rounds of sums of D x s numbers
-    (:mod:`unpooled.protocols.krylov`). ``solver="dspgd"`` is federated kernel k-means as published:
-    features drawn afresh in each of ``max_rounds`` iterations, each with dozens of rounds
-    (:mod:`unpooled.protocols.dspgd`); with ``compress=False`` without its compression.
+    ``solver="block-krylov"`` draws features once and needs two or three rounds of sums of about D x
+    s numbers (:mod:`unpooled.protocols.krylov`). ``solver="dspgd"`` is federated kernel k-means as
+    published: features are drawn afresh in each of ``max_rounds`` iterations, each of which takes
+    dozens of rounds (:mod:`unpooled.protocols.dspgd`); with ``compress=False`` without its
+    compression.
 
     **What the coordinator learns.** Of every party: how many rows it has, their mean and their
     scatter, from ``gamma="mean-distance"``. Then sums over all its rows of products of features,
@@ -59,10 +65,10 @@ class KernelKMeans(EmbeddingEstimator):
         Π 1 / (1 + γ (x_j - y_j)²), "polynomial" (γ x·y + 1)³ or "exponential" exp(γ x·y)
     gamma : γ, or "mean-distance": 1 / (2 times the mean squared distance of two rows), found from
         sums, and what is alike for the other kernels
-    n_features : D; None: max(2 d, 4 ``n_components``), and at least 128
+    n_features : D; None: max(2 d, 4 ``n_components``), and at least 200
     n_components : directions, s; None: ``n_clusters``, which are the fewest for dspgd
-    max_rounds : block-krylov: products with a block of vectors (None: 2); dspgd: iterations T
-        (None: 20)
+    max_rounds : block-krylov: products with a block of vectors (None: 2 for up to 4 directions,
+        else 3); dspgd: iterations T (None: 20)
     compress : dspgd: with its compression (CEM)
     threshold : dspgd: by how much eigenvalues are lowered, λ; None: the (k+2)-th of the first
         iteration
@@ -102,7 +108,7 @@ class KernelKMeans(EmbeddingEstimator):
     >>> from unpooled import KernelKMeans
     >>> X, ring = make_circles(400, factor=0.3, noise=0.05, random_state=0)
     >>> hospitals = np.arange(400) % 4
-    >>> model = KernelKMeans(n_clusters=2, gamma=2.0, random_state=0).fit(X, groups=hospitals)
+    >>> model = KernelKMeans(n_clusters=2, gamma=4.0, random_state=0).fit(X, groups=hospitals)
     >>> bool((model.labels_ == ring).all() or (model.labels_ != ring).all())
     True
     """
@@ -155,11 +161,14 @@ class KernelKMeans(EmbeddingEstimator):
         s = self.n_components
         s = n_clusters if s is None else whole("n_components", s, 1)
         kernel = self._kernel(parties.n_features, s, fast)
-        default = 2 if fast else 20
+        default = (2 if s <= _BLOCK else 3) if fast else 20
         rounds = default if self.max_rounds is None else whole("max_rounds", self.max_rounds, 1)
         solver: Solver
         if fast:
-            solver = BlockKrylov(kernel, s, min(max(4, s), kernel.n_features), rounds)
+            # Three products with somewhat fewer vectors than directions are sought tell more per
+            # number sent than two with as many.
+            block = max(_BLOCK, s if rounds == 1 else ceil(5 * s / 6))
+            solver = BlockKrylov(kernel, s, min(block, kernel.n_features), rounds)
         else:
             solver = self._dspgd(kernel, n_clusters, s, rounds)
         inner = self._inner(n_clusters, fast)
@@ -214,7 +223,7 @@ class KernelKMeans(EmbeddingEstimator):
         if final == "coreset":
             size = whole("coreset_size", self.coreset_size, 1)
             return CoresetKMeans(n_clusters, size, n_init=n_init)
-        first = OneShotKMeans(n_clusters, n_clusters, n_init=n_init)
+        first = OneShotKMeans(n_clusters, _LOCAL * n_clusters, n_init=n_init)
         return first if final == "one-shot" else FederatedKMeans(first)
 
     def _keep(self, result: Body) -> None:

@@ -54,7 +54,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import make_circles
-    >>> from unpooled.estimators.kernel_pca import KernelPCAKMeans
+    >>> from unpooled import KernelPCAKMeans
     >>> X, ring = make_circles(400, factor=0.3, noise=0.05, random_state=0)
     >>> hospitals = np.arange(400) % 4
     >>> model = KernelPCAKMeans(2, gamma=4.0, random_state=0).fit(X, groups=hospitals)

@@ -47,7 +47,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
     >>> from sklearn.datasets import make_circles
     >>> from unpooled import RandomFeatureKMeans
     >>> X, ring = make_circles(400, factor=0.3, noise=0.05, random_state=0)
-    >>> model = RandomFeatureKMeans(2, gamma=1.0, random_state=0).fit(X, groups=np.arange(400) % 4)
+    >>> model = RandomFeatureKMeans(2, gamma=4.0, random_state=0).fit(X, groups=np.arange(400) % 4)
     >>> bool((model.labels_ == ring).all() or (model.labels_ != ring).all())
     True
     """

@@ -24,7 +24,7 @@ Every row drawn leaves as it is, so the ``deployment`` policy refuses this proto
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -35,7 +35,7 @@ from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels import kmeans, kmedian
 from unpooled.kernels.coreset import Part, draw, prices, shares, without_negatives
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
 from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Release
 
@@ -105,12 +105,8 @@ class CoresetKMeans(StarProtocol):
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         replies = yield Ask("cost")
         costs = np.array([_finite(name, reply["cost"]) for name, reply in replies.items()])
-        allotted = {
-            "total": np.array([costs.sum()]),
-            "party": np.array([digest(name) for name in replies], dtype=np.uint64),
-            "share": shares(costs, self.coreset_size, rng),
-        }
-        replies = yield Ask("coreset", allotted)
+        allotted = allotments(replies, costs, self.coreset_size, rng)
+        replies = yield Ask("coreset", {"total": np.array([costs.sum()]), **allotted})
         parts = [Part(**reply) for reply in replies.values()]
         rows, weights = _union([without_negatives(part) for part in parts])
         if not (weights > 0).any():
@@ -130,7 +126,7 @@ class CoresetKMeans(StarProtocol):
         return {"cost": self._cost, "coreset": self._coreset}
 
     def _cost(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        rows, weights = _weighty(data)
+        rows, weights = weighty(data)
         if len(rows) == 0:
             centers, cost = rows, 0.0
         else:
@@ -142,15 +138,10 @@ class CoresetKMeans(StarProtocol):
     def _coreset(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
-        share = int(body["share"][body["party"] == np.uint64(digest(data.name))].sum())
-        if not 0 <= share <= self.coreset_size:
-            raise ProtocolError(
-                f"Party {data.name} was asked for {share} rows, where all parties together send "
-                f"{self.coreset_size}."
-            )
+        share = own_share(data.name, body, self.coreset_size)
         rate = float(body["total"][0]) / self.coreset_size
         part = draw(
-            *_weighty(data),
+            *weighty(data),
             state["centers"],
             self._power,
             share=share,
@@ -175,10 +166,30 @@ def digest(name: PartyId) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def _weighty(data: PartyData) -> tuple[FloatArray, FloatArray]:
+def allotments(
+    names: Iterable[PartyId], costs: FloatArray, size: int, rng: np.random.Generator
+) -> dict[str, Array]:
+    """How many of ``size`` rows each party is to draw, in proportion to its cost."""
+    return {
+        "party": np.array([digest(name) for name in names], dtype=np.uint64),
+        "share": shares(costs, size, rng),
+    }
+
+
+def own_share(name: PartyId, allotted: Body, size: int) -> int:
+    """How many of them are this party's; none if it is not named."""
+    share = int(allotted["share"][allotted["party"] == np.uint64(digest(name))].sum())
+    if not 0 <= share <= size:
+        raise ProtocolError(
+            f"Party {name} was asked for {share} rows, where all parties together send {size}."
+        )
+    return share
+
+
+def weighty(data: PartyData) -> tuple[FloatArray, FloatArray]:
     """The rows of positive weight: the others are as good as absent."""
     there = data.weights > 0
-    return data.rows[there], data.weights[there]
+    return (data.rows, data.weights) if there.all() else (data.rows[there], data.weights[there])
 
 
 def _union(parts: list[Part]) -> tuple[FloatArray, FloatArray]:

@@ -45,7 +45,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unpooled.errors import ProtocolError
+from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.lanczos import Lanczos, found, settled
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.coreset import digest
@@ -56,6 +56,7 @@ from unpooled.protocols.kernel import (
     Solver,
     Solving,
     about_features,
+    finite,
     padded,
     used_weights,
 )
@@ -103,7 +104,8 @@ class DSPGD(Solver):
                 last = self.n_clusters + 1
                 run.threshold = float(pairs.values[last]) if len(pairs.values) > last else 0.0
             values, vectors = _above(pairs, run.eta * run.threshold)
-            refuse_silence(len(values))
+            if not len(values):
+                self._refuse_nothing_left(pairs, run)
             # W V = [Z, B] step, if the scales below are left out.
             step = vectors * np.repeat([sqrt(run.eta), sqrt(1 - run.eta)], [d, run.rank])[:, None]
             kept = values[: self.n_components] + (1 - run.eta) * run.threshold
@@ -116,6 +118,13 @@ class DSPGD(Solver):
             noted = {"rank": run.rank, "products": pairs.products, "change": change}
             yield Note(run.iteration, {name: np.array(value) for name, value in noted.items()})
         return Solution(padded(final, self.n_components), before)
+
+    def _refuse_nothing_left(self, pairs: Eigenpairs, run: Run) -> None:
+        refuse_silence(int((pairs.values > 0).any()))
+        raise InputError(
+            f"threshold={run.threshold:g} is not below the largest eigenvalue of iteration "
+            f"{run.iteration}, {pairs.values.max() / run.eta:g}; give a smaller one or None."
+        )
 
     def _converged(self, lanczos: Lanczos, run: Run) -> bool:
         if lanczos.exhausted:
@@ -164,11 +173,13 @@ class Run:
 
 
 def _above(pairs: Eigenpairs, threshold: float) -> tuple[FloatArray, FloatArray]:
-    above = pairs.values > threshold
+    rounding = len(pairs.vectors) * _EPS * float(pairs.values.max(initial=0.0))
+    above = pairs.values > max(threshold, rounding)
     return pairs.values[above], pairs.vectors[:, above]
 
 
 _DRAW = "kernel.draw"
+_EPS = float(np.finfo(float).eps)
 
 
 def _about_draw(ask: Release) -> Release:
@@ -245,19 +256,17 @@ class CompressedDSPGD(DSPGD):
         if draw == 1:
             embedded = np.empty((len(data.rows), 0))
         else:
-            known = state.get("embedded")
-            if known is None or known.shape != (len(data.rows), len(step) - n_features):
-                raise ProtocolError(
-                    f"Party {data.name} has missed an iteration, without which it cannot go on."
-                )
+            _refuse_gap(data, state, draw - 1)
             features = self.kernel.features(body, draw - 1)
-            embedded = features.project(data.rows, step[:n_features]) + known @ step[n_features:]
-        return self.product(data, {"embedded": embedded}, body, rng)
+            embedded = features.project(data.rows, step[:n_features])
+            embedded += state["embedded"] @ step[n_features:]
+        return self.product(data, {"embedded": embedded, "draw": np.array([draw])}, body, rng)
 
     def product(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """W' W c over the party's rows; their Gram matrix W' W is kept, unless it is large."""
         weights, behind, remark = used_weights(data)
         draw, vector = int(body[_DRAW][0]), body["vector"]
+        _refuse_gap(data, state, draw)
         features = self.kernel.features(body, draw)
         eta = 1 / max(draw, 1)
         embedded: FloatArray = state["embedded"]
@@ -273,7 +282,15 @@ class CompressedDSPGD(DSPGD):
             scores = weights * (scores + scaled @ vector[d:])
             back = sqrt(eta) * features.pulled_back(data.rows, scores[:, None])[:, 0]
             answer = np.concatenate([back, scaled.T @ scores])
-        return Summary({"product": answer}, behind, remark), known
+        return Summary({"product": finite(answer, features)}, behind, remark), known
+
+
+def _refuse_gap(data: PartyData, state: Body, draw: int) -> None:
+    """A party knows its B of this draw only if it has heard every ``turn`` so far."""
+    if "draw" not in state or int(state["draw"][0]) != draw:
+        raise ProtocolError(
+            f"Party {data.name} has missed an iteration, without which it cannot go on."
+        )
 
 
 @dataclass(frozen=True)
@@ -379,14 +396,16 @@ class UncompressedDSPGD(DSPGD):
             raise ProtocolError(f"Party {data.name} was sent too few numbers for its rows.")
         features = self.kernel.features(body, int(body[_DRAW][0]))
         scores = np.sqrt(data.weights) * own
-        return {"sums": features.pulled_back(data.rows, scores[:, None])[:, 0]}, {}
+        sums = features.pulled_back(data.rows, scores[:, None])[:, 0]
+        return {"sums": finite(sums, features)}, {}
 
     def right(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Z g for the party's rows."""
         features = self.kernel.features(body, int(body[_DRAW][0]))
         scores = features.project(data.rows, body["vector"][:, None])[:, 0]
-        return {"scores": np.sqrt(data.weights) * scores}, {}
+        return {"scores": finite(np.sqrt(data.weights) * scores, features)}, {}
 
 
 def _sizes(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-    return {"rows": np.array([float(len(data.rows))])}, {}
+    together = np.zeros(len(data.rows), dtype=np.int64)
+    return Summary({"rows": np.array([float(len(data.rows))])}, together), {}

@@ -22,6 +22,7 @@ import numpy as np
 from unpooled.errors import ProtocolError
 from unpooled.kernels.features import Features
 from unpooled.protocols.star import Step
+from unpooled.tables import LARGEST
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.disclosure import enough_rows
 from unpooled.wire.message import Ask, Note
@@ -56,8 +57,19 @@ class Kernel:
         out = np.zeros((len(rows), onto.shape[1]))
         for draw, start in enumerate(range(0, len(onto), self.n_features), start=1):
             part = onto[start : start + self.n_features]
-            out += self.features(told, draw).project(rows, part)
+            features = self.features(told, draw)
+            out += finite(features.project(rows, part), features)
         return out
+
+
+def finite(values: FloatArray, features: Features) -> FloatArray:
+    """The values, if their squares are numbers too: features of dot products grow fast."""
+    if not (np.abs(values) <= LARGEST).all():
+        raise ProtocolError(
+            f"The {features.kernel} kernel of gamma={features.gamma:g} overflows on some rows; "
+            "give a smaller gamma or scale the rows."
+        )
+    return values
 
 
 def about_features(ask: Release) -> Release:

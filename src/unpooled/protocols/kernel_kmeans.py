@@ -31,7 +31,7 @@ import numpy as np
 
 from unpooled.protocols import bandwidth
 from unpooled.protocols.embedded import Embedded, Finding
-from unpooled.protocols.kernel import MAP, Draw, Kernel, Solver, about_features
+from unpooled.protocols.kernel import MAP, Draw, Kernel, Solver, about_features, finite
 from unpooled.protocols.star import StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyId
 from unpooled.wire.message import Ask, Note
@@ -83,7 +83,8 @@ class RandomFeatureKMeans(OnFeatures):
         return draw.told, {}
 
     def embed(self, rows: FloatArray, told: Body) -> FloatArray:
-        return self.kernel.features(told).transform(rows)
+        features = self.kernel.features(told)
+        return finite(features.transform(rows), features)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Balcan, Liang, Song, Woodruff & Xie (2016), "Communication efficient distributed kernel principal
 component analysis". Rows that are worth it are drawn and shown to everybody; with Y these points
-and φ the kernel's own features, k(x, y) = φ(x) · φ(y), all is then done in the span of φ(Y).
+and φ the kernel's own features, k(x, y) = φ(x) · φ(y), all is then done in the span of φ(Y). The
+mathematics of the span, of sketches and of leverage is in :mod:`unpooled.kernels.landmarks`.
 
 1. ``spread``, if γ is to be found: :mod:`unpooled.protocols.bandwidth`.
 2. ``sketch`` (disEmbed): rows are embedded by t numbers, e(x) = S' z(x), from D random features and
@@ -17,16 +18,15 @@ and φ the kernel's own features, k(x, y) = φ(x) · φ(y), all is then done in 
 6. ``draw``, round 1: the other points, allotted and drawn in the same way in proportion to w r(x).
    So they go where P says least, and never to a row in the span: there r is zero.
 7. ``project`` (disLR): Y is told; in coordinates of an orthonormal basis of the span of φ(Y), rows
-   are π(x) = R' k(Y, x), R = k(Y, Y)^{-½} (see :attr:`Span.root`). Party i sends Π_i T_i (|Y|, p).
+   are π(x) = R' k(Y, x), with R = k(Y, Y)^{-½}. Party i sends Π_i T_i (|Y|, p).
    The s leading left singular vectors W of all these side by side are near those of Π, and the
    embedding is h(x) = W' R' k(Y, x): kernel PCA (not centred) within the span. Eigenvalues are the
    squared singular values.
 8. ``inner`` on the embedded rows: :mod:`unpooled.protocols.embedded`.
 
 **T_i** is a CountSketch of the party's own: every row goes to one of p columns at random, with a
-random sign and times w^½, and what is in a column is added up. On average T T' has the weights on
-its diagonal and nothing beside it, so that E_i T_i T_i' E_i' is what it would be without T_i, and
-exactly so if no two rows share a column.
+random sign and times w^½, and what is in a column is added up. On average E_i T_i T_i' E_i' is what
+it would be without T_i, and exactly so if no two rows share a column.
 
 **Draws** are without replacement, and equal rows count once, so that points may be fewer than asked
 for. Nobody draws a row of weight zero.
@@ -43,35 +43,28 @@ all parties together), 1, |Y| p, and what ``inner`` says of rows of s columns.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from math import inf, isfinite, sqrt
+from math import inf, sqrt
 from typing import ClassVar
 
 import numpy as np
 
-from unpooled.chunks import in_chunks
 from unpooled.errors import InputError, ProtocolError
-from unpooled.kernels.coreset import shares
-from unpooled.kernels.features import SHIFT_INVARIANT, exact
-from unpooled.kernels.segments import sums_by_label
+from unpooled.kernels.landmarks import CountSketch, Span, leading, refuse_overflow, whitening
 from unpooled.protocols.centroids import gathered
-from unpooled.protocols.coreset import digest
+from unpooled.protocols.coreset import allotments, own_share, weighty
 from unpooled.protocols.embedded import Finding
 from unpooled.protocols.kernel import GAMMA, MAP, SEED, about_features, padded
 from unpooled.protocols.kernel_kmeans import OnFeatures
 from unpooled.protocols.star import Answer, Step
-from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
 from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Release
 
 POINTS = "kernel.points"
 LEVERAGE_PART = 5
 """One point of so many is drawn by leverage, the others by what these leave."""
-AT_ONCE = 1 << 14
-"""Rows whose kernel values are in memory at once: with 500 points, 64 MiB."""
-_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -168,7 +161,7 @@ class KernelPCAKMeans(OnFeatures):
     def find(self, rng: np.random.Generator) -> Finding:
         draw = yield from self._drawn(rng)
         replies = yield Ask("sketch", draw.told)
-        factor = _whitening(gathered(replies, "sketch"))
+        factor = whitening(gathered(replies, "sketch"))
         replies = yield Ask("leverage", {"factor": factor, **draw.told})
         many = -(-self.n_points // LEVERAGE_PART)
         first = yield from self._ask_for_rows(replies, "leverage", many, 0, rng)
@@ -183,11 +176,9 @@ class KernelPCAKMeans(OnFeatures):
             raise InputError("No party has a row of positive weight; give at least one.")
         yield Note(1, {"points": np.array(len(points))})
         replies = yield Ask("project", {**scale, POINTS: points})
-        _, singular, right = np.linalg.svd(gathered(replies, "project"), full_matrices=False)
-        singular, right = singular[: self.n_components], right[: self.n_components]
-        kept = singular > _least(singular, len(points))
-        onto = Span(self.kernel.name, draw.gamma, points).root @ right[kept].T
-        values = np.pad(singular[kept] ** 2, (0, self.n_components - int(kept.sum())))
+        singular, right = leading(gathered(replies, "project"), self.n_components)
+        onto = Span(self.kernel.name, draw.gamma, points).root @ right.T
+        values = np.pad(singular**2, (0, self.n_components - len(singular)))
         told = {**scale, POINTS: points, MAP: padded(onto, self.n_components)}
         return told, {"eigenvalues": values}
 
@@ -200,10 +191,7 @@ class KernelPCAKMeans(OnFeatures):
         rng: np.random.Generator,
     ) -> Generator[Ask | Note, Mapping[PartyId, Body], FloatArray]:
         """``size`` rows, or fewer, allotted by what the parties answered; equal ones once."""
-        allotted = {
-            "party": np.array([digest(name) for name in replies], dtype=np.uint64),
-            "share": shares(gathered(replies, field), size, rng),
-        }
+        allotted = allotments(replies, gathered(replies, field), size, rng)
         drawn = yield Ask("draw", allotted, number)
         return np.unique(gathered(drawn, "rows"), axis=0)
 
@@ -211,16 +199,13 @@ class KernelPCAKMeans(OnFeatures):
         points, onto = told[POINTS], told[MAP]
         if not len(points) or len(points) != len(onto):
             raise ProtocolError(f"A map of {len(onto)} lines is not one of {len(points)} points.")
-        out = np.empty((len(rows), onto.shape[1]))
-        for span, values in self._span(told).similarities(rows):
-            out[span] = values @ onto
-        return out
+        return self._span(told).onto(rows, onto)
 
     def sketched(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's E T, transposed."""
-        rows, weights = _present(data)
+        rows, weights = weighty(data)
         into = CountSketch.drawn(weights, self.width, rng)
         return {"sketch": into.of(self._by_sketch(rows, body), slice(None))}, {}
 
@@ -228,7 +213,7 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Scores of all rows; what leaves is their sum."""
-        rows, weights = _present(data)
+        rows, weights = weighty(data)
         scores = np.square(self._by_sketch(rows, body) @ body["factor"].T).sum(axis=1)
         return _chances(data, "leverage", weights * scores)
 
@@ -236,18 +221,13 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """As many rows as are allotted to the party, or all that have a chance."""
-        share = int(body["share"][body["party"] == np.uint64(digest(data.name))].sum())
-        if not 0 <= share <= self.n_points:
-            raise ProtocolError(
-                f"Party {data.name} was asked for {share} rows, where all parties together send "
-                f"{self.n_points}."
-            )
+        share = own_share(data.name, body, self.n_points)
         if "chances" not in state:
             raise ProtocolError(
                 f"Party {data.name} has missed the question that rows are drawn by, without which "
                 "it cannot go on."
             )
-        rows, chances = _present(data)[0], state["chances"]
+        rows, chances = weighty(data)[0], state["chances"]
         if chances.any():
             chances = chances / chances.sum()
         count, taken = min(share, int(np.count_nonzero(chances))), np.empty(0, dtype=np.int64)
@@ -259,20 +239,17 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Residuals of all rows; what leaves is their sum."""
-        rows, weights = _present(data)
+        rows, weights = weighty(data)
         return _chances(data, "residual", weights * self._span(body).residuals(rows))
 
     def projected(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's Π T, transposed: k(X, Y) is sketched first, and then projected."""
-        rows, weights = _present(data)
+        rows, weights = weighty(data)
         into = CountSketch.drawn(weights, self.width, rng)
         span = self._span(body)
-        total = np.zeros((self.width, len(span.points)))
-        for places, values in span.similarities(rows):
-            total += into.of(values, places)
-        return {"project": total @ span.root}, {}
+        return {"project": span.sketched(rows, into) @ span.root}, {}
 
     def _by_sketch(self, rows: FloatArray, body: Body) -> FloatArray:
         """e(x) for every row, (n, t)."""
@@ -280,7 +257,7 @@ class KernelPCAKMeans(OnFeatures):
         # Features are drawn from [seed, draw, block], where the draw is at least 1.
         own = np.random.default_rng([int(body[SEED][0]), 0])
         matrix = own.normal(size=(self.kernel.n_features, self.sketch)) / sqrt(self.sketch)
-        return _finite(features.project(rows, matrix), self.kernel.name, features.gamma)
+        return refuse_overflow(features.project(rows, matrix), self.kernel.name, features.gamma)
 
     def _span(self, body: Body) -> Span:
         gamma = float(body[GAMMA][0])
@@ -289,121 +266,10 @@ class KernelPCAKMeans(OnFeatures):
         return Span(self.kernel.name, gamma, body[POINTS])
 
 
-@dataclass(frozen=True)
-class Span:
-    """The span of φ(y) over some points y, with the kernel worked out exactly."""
-
-    kernel: str
-    gamma: float
-    points: FloatArray
-
-    def similarities(self, rows: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-        """k(x, Y), some rows at a time: which ones they are, and their values."""
-        for start in range(0, len(rows), AT_ONCE):
-            places = slice(start, min(start + AT_ONCE, len(rows)))
-            yield places, self._values(rows[places])
-
-    def _values(self, rows: FloatArray) -> FloatArray:
-        out = np.empty((len(rows), len(self.points)))
-
-        def fill(span: slice) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):  # refused below
-                out[span] = exact(self.kernel, self.gamma, rows[span], self.points)
-
-        # The Cauchy kernel makes all differences on the way, the others a number for each pair.
-        each = rows.shape[1] if self.kernel == "cauchy" else 1
-        in_chunks(fill, (len(rows), each * len(self.points)))
-        return _finite(out, self.kernel, self.gamma)
-
-    @cached_property
-    def root(self) -> FloatArray:
-        """R, for which φ(Y) R is an orthonormal basis of the span, with zeros beyond its rank.
-
-        It is D (D K D)^{-½}, with K = k(Y, Y) and D = diag(K)^-½: the points brought to length 1,
-        since a short one would be lost in the rounding of long ones. The root is the symmetric one,
-        and so the same for everybody, whatever signs eigenvectors come in.
-        """
-        scale = 1 / np.sqrt(self._lengths(self.points))
-        gram = scale[:, None] * self._values(self.points) * scale
-        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-        kept = values > _least(values, len(values))
-        root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
-        return np.asarray(scale[:, None] * root)
-
-    def residuals(self, rows: FloatArray) -> FloatArray:
-        """k(x, x) - |π(x)|² for every row; exactly 0 where half the digits of it are lost.
-
-        Those of a row in the span are all lost, and what rounding leaves is not to be drawn by.
-        """
-        own = self._lengths(rows)
-        out = np.empty(len(rows))
-        for span, values in self.similarities(rows):
-            out[span] = own[span] - np.square(values @ self.root).sum(axis=1)
-        return np.where(out > sqrt(_EPS) * own, out, 0.0)
-
-    def _lengths(self, rows: FloatArray) -> FloatArray:
-        """k(x, x) for every row."""
-        if self.kernel in SHIFT_INVARIANT:
-            return np.ones(len(rows))
-        # Of x and y a dot-product kernel sees x·y alone, and |x|² · 1 is as good.
-        with np.errstate(over="ignore", invalid="ignore"):
-            squared = np.vecdot(rows, rows)[:, None]
-            own = exact(self.kernel, self.gamma, squared, np.ones((1, 1)))[:, 0]
-        return _finite(own, self.kernel, self.gamma)
-
-
-@dataclass(frozen=True)
-class CountSketch:
-    """T: the column that each row goes to, and what it is multiplied by on the way."""
-
-    width: int
-    columns: IntArray
-    factors: FloatArray
-
-    @classmethod
-    def drawn(cls, weights: FloatArray, width: int, rng: np.random.Generator) -> CountSketch:
-        """One for rows of these weights."""
-        columns = rng.integers(width, size=len(weights))
-        return cls(width, columns, np.sqrt(weights) * rng.choice([-1.0, 1.0], len(weights)))
-
-    def of(self, values: FloatArray, places: slice) -> FloatArray:
-        """T' V for the values (m, c) of the rows at these places, (p, c)."""
-        return sums_by_label(values, self.factors[places], self.columns[places], self.width)[0]
-
-
-def _whitening(sketches: FloatArray) -> FloatArray:
-    """F = Σ^+ B' of sketches, of which each line is a column: |F e|² = e' (B Σ² B')^+ e."""
-    _, singular, right = np.linalg.svd(sketches, full_matrices=False)
-    kept = singular > _least(singular, max(sketches.shape))
-    return np.asarray(right[kept] / singular[kept, None])
-
-
-def _least(values: FloatArray, size: int) -> float:
-    """What eigenvalues or singular values must exceed to be more than rounding."""
-    return size * _EPS * float(values.max(initial=0.0))
-
-
 def _chances(data: PartyData, kind: str, chances: FloatArray) -> Answer:
     """What rows are to be drawn by is kept, the sum of it is sent."""
     together = np.where(data.weights > 0, 0, -1)
     return Summary({kind: np.array([chances.sum()])}, together), {"chances": chances}
-
-
-def _present(data: PartyData) -> tuple[FloatArray, FloatArray]:
-    """The rows of positive weight: the others are as good as absent."""
-    there = data.weights > 0
-    return (data.rows, data.weights) if there.all() else (data.rows[there], data.weights[there])
-
-
-def _finite(values: FloatArray, kernel: str, gamma: float) -> FloatArray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = float(np.linalg.norm(values))
-    if not isfinite(size):
-        raise InputError(
-            f"The {kernel} kernel of gamma={gamma:g} overflows on some rows; give a smaller gamma "
-            "or scale the rows."
-        )
-    return values
 
 
 def _numbers(kind: str, shape: tuple[int | AtMost, ...], why: str) -> Release:

@@ -37,6 +37,7 @@ from unpooled.protocols.kernel import (
     Solver,
     Solving,
     about_features,
+    finite,
     padded,
     used_weights,
 )
@@ -98,6 +99,7 @@ class BlockKrylov(Solver):
             vectors = orthonormal(answer, basis)
             if not vectors.shape[1]:
                 break  # the features of all rows lie in what is known
+        values = np.pad(values, (0, self.n_components - len(values)))
         return Solution(padded(onto, self.n_components), values)
 
     def _first(self, draw: Draw, rng: np.random.Generator) -> FloatArray:
@@ -123,7 +125,7 @@ class BlockKrylov(Solver):
             answer, known = gram @ vectors, {"gram": gram}
         else:
             answer, known = _products(features, data, weights, vectors), {}
-        return Summary({"products": answer}, behind, remark), known
+        return Summary({"products": finite(answer, features)}, behind, remark), known
 
 
 def _products(
