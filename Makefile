@@ -33,6 +33,7 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/dgc_round.py
 	$(BIN)/python benchmarks/one_shot.py --clients 100
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/kernel.py
 
 # Seconds for each thing that parses bytes.
 FUZZ_SECONDS ?= 60
@@ -42,12 +43,14 @@ fuzz: .venv/.fuzz
 
 docs: .venv/.test
 	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
-	  $(addprefix unpooled.,losses metrics partition preprocessing datasets testing graphs trees \
+	  $(addprefix unpooled.,losses baselines metrics partition preprocessing datasets testing graphs trees \
 	  persistence wire wire.disclosure wire.policy wire.shapes drivers.local drivers.relay \
 	  drivers.zenoh drivers.link drivers.net_star drivers.net_mesh drivers.state drivers.replay \
 	  drivers.flower deploy.plan deploy.own deploy.keys protocols.star protocols.standardised \
 	  protocols.oneshot protocols.federated protocols.sums protocols.feca protocols.kfed \
-	  protocols.matched protocols.fuzzy protocols.coreset protocols.scaling protocols.mesh \
+	  protocols.matched protocols.fuzzy protocols.coreset protocols.scaling protocols.embedded \
+	  protocols.kernel_kmeans protocols.krylov protocols.dspgd protocols.kernel_pca \
+	  protocols.bandwidth kernels.features kernels.lanczos kernels.landmarks protocols.mesh \
 	  protocols.dgc protocols.kar_swenson protocols.admm protocols.rounds protocols.starts \
 	  protocols.stopping)
 

@@ -44,7 +44,9 @@ EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = dict.fromkeys(
         "CoresetKMeans",
         "FeCA",
         "KarSwenson",
+        "KernelPCAKMeans",
         "MatchedAveraging",
+        "RandomFeatureKMeans",
     ),
     _DRAWS_ROWS,
 )

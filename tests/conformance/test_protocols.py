@@ -15,11 +15,16 @@ from unpooled import losses
 from unpooled.protocols.admm import ADMMKMeans
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dgc import DGC
+from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.feca import FeCA
 from unpooled.protocols.federated import FederatedKMeans
 from unpooled.protocols.fuzzy import FuzzyCMeans
 from unpooled.protocols.kar_swenson import KarSwenson
+from unpooled.protocols.kernel import Kernel
+from unpooled.protocols.kernel_kmeans import KernelKMeans, RandomFeatureKMeans
+from unpooled.protocols.kernel_pca import KernelPCAKMeans
 from unpooled.protocols.kfed import KFED
+from unpooled.protocols.krylov import BlockKrylov
 from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.oneshot import OneShotKMeans
@@ -31,6 +36,10 @@ from unpooled.testing import Check, conformance
 from unpooled.wire import ledger
 from unpooled.wire.codec import body_size
 
+KERNEL, PUBLISHED = Kernel("gaussian", 16), Kernel("gaussian", 9, "independent", "phase")
+ONE_SHOT = OneShotKMeans(3, 3, n_init=1)
+LLOYD, CORESET = FederatedKMeans(ONE_SHOT, 5), CoresetKMeans(3, 12, n_init=1)
+FAST, SLOW = BlockKrylov(KERNEL, 3, 4), CompressedDSPGD(PUBLISHED, 3, 3, 2)
 TABLE = {
     "toy star": toys.Mean(),
     "toy mesh": toys.Largest(),
@@ -62,6 +71,15 @@ TABLE = {
     "standardised": Standardised(FederatedKMeans(OneShotKMeans(3, 3))),
     "coreset": CoresetKMeans(3, 20),
     "coreset, k-median": CoresetKMeans(3, 20, "kmedian"),
+    "random features": RandomFeatureKMeans(PUBLISHED, None, CORESET),
+    "kernel k-means": KernelKMeans(KERNEL, None, ONE_SHOT, FAST, 3),
+    "kernel k-means, lloyd": KernelKMeans(KERNEL, 0.1, LLOYD, FAST, 3, power=0.2, normalise=True),
+    "kernel k-means, dspgd": KernelKMeans(PUBLISHED, None, CORESET, SLOW, 3, draws=2),
+    "kernel k-means, dspgd, not compressed": KernelKMeans(
+        PUBLISHED, 0.1, CORESET, UncompressedDSPGD(PUBLISHED, 3, 3, 2), 3, draws=2
+    ),
+    "kernel PCA": KernelPCAKMeans(PUBLISHED, None, CORESET, 3, n_points=10, sketch=5, width=8),
+    "kernel k-means, standardised": Standardised(KernelKMeans(KERNEL, None, LLOYD, FAST, 3)),
 }
 
 

@@ -11,12 +11,14 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import unpooled
 from unpooled import losses, preprocessing
+from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.estimators.star import StarEstimator
 from unpooled.metrics import center_distance
@@ -29,6 +31,7 @@ ESTIMATORS = [
 ]
 MESH = [estimator for estimator in ESTIMATORS if issubclass(estimator, MeshEstimator)]
 STAR = [estimator for estimator in ESTIMATORS if issubclass(estimator, StarEstimator)]
+EMBEDDING = [estimator for estimator in STAR if issubclass(estimator, EmbeddingEstimator)]
 X, Y = load_iris(return_X_y=True)
 GROUPS = np.repeat(["c", "a", "b"], 50)[np.random.default_rng(0).permutation(150)]
 each = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -48,6 +51,11 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 def found_by(model: Any) -> np.ndarray:
     """Every centre that a fit found."""
     return getattr(model, "peer_centers_", model.cluster_centers_)
+
+
+def placed(model: Any, rows: np.ndarray) -> np.ndarray:
+    """The fitted rows in the space of the centres: as they are, unless the method embeds them."""
+    return getattr(model, "embedding_", rows)
 
 
 def test_only_the_one_exception_is_declared() -> None:
@@ -92,16 +100,18 @@ def test_fitted_attributes_of_a_mesh(estimator: Any) -> None:
 @each_star
 def test_fitted_attributes_of_a_star(estimator: Any) -> None:
     model = estimator(3, random_state=0).fit(X, groups=GROUPS)
-    assert model.cluster_centers_.shape == (3, 4)
+    rows = placed(model, X)
+    assert model.cluster_centers_.shape == (3, rows.shape[1])
+    assert rows is X if estimator not in EMBEDDING else len(rows) == 150
     assert model.labels_.shape == (150,)
     assert model.n_features_in_ == 4
-    squared = ((model.cluster_centers_ - X[:, None]) ** 2).sum(axis=2)
+    squared = ((model.cluster_centers_ - rows[:, None]) ** 2).sum(axis=2)
     assert np.array_equal(model.labels_, squared.argmin(axis=1))
     assert model.inertia_ == pytest.approx(squared.min(axis=1).sum())
     assert model.n_rounds_ >= 1
     assert all(len(values) <= model.n_rounds_ for values in model.history_.values())
     assert np.array_equal(model.predict(X), model.labels_)
-    np.testing.assert_allclose(model.transform(X), np.sqrt(squared))
+    np.testing.assert_allclose(model.transform(X), np.sqrt(squared), atol=1e-12)
     assert np.array_equal(estimator(3, random_state=0).fit_predict(X, groups=GROUPS), model.labels_)
     assert model.traffic_.floats_up > 0
     assert model.remarks_ == {}
@@ -115,7 +125,10 @@ def test_pooled_quality_is_near_on_easy_data(estimator: Any) -> None:
     groups = np.tile(np.arange(6), 60)
     options = {"local_clusters": 4} if estimator is unpooled.KFED else {}
     model = estimator(4, random_state=0, **options).fit(rows, groups=groups)
-    assert center_distance(model.cluster_centers_, places) < 1.0
+    if estimator in EMBEDDING:
+        assert adjusted_rand_score(model.labels_, np.repeat(np.arange(4), 90)) == 1
+    else:
+        assert center_distance(model.cluster_centers_, places) < 1.0
 
 
 @each
@@ -172,7 +185,7 @@ def test_clone_pickle_and_pipeline(estimator: Any) -> None:
     step = estimator.__name__.lower()
     pipeline.fit(X, **{f"{step}__groups": GROUPS})
     assert pipeline.predict(X).shape == (150,)
-    assert found_by(pipeline[-1]).shape[-2:] == (3, 4)
+    assert found_by(pipeline[-1]).shape[-2:] == (3, placed(pipeline[-1], X).shape[1])
 
 
 def test_losses_survive_clone_and_pickle() -> None:
