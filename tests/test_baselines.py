@@ -242,7 +242,7 @@ def test_random_state_in_any_form(estimator: Any) -> None:
         ({"gamma": -1.5}, "gamma=-1.5 must be"),
         ({"gamma": float("nan")}, "gamma=nan must be"),
         ({"gamma": float("inf")}, "gamma=inf must be"),
-        ({"gamma": "scale"}, "gamma='scale' must be"),
+        ({"gamma": "scale"}, "gamma='scale' is not known"),
         ({"gamma": None}, "gamma=None must be"),
         ({"kernel": "rbf"}, "kernel='rbf' is not known; give 'gaussian' or 'laplacian'"),
         ({"kernel": None}, "kernel=None is not known"),

@@ -24,6 +24,7 @@ from sklearn.datasets import load_iris
 
 import unpooled
 from unpooled import losses
+from unpooled.baselines import ExactKernelKMeans, NystromKMeans
 from unpooled.persistence.file import read, write
 from unpooled.preprocessing import StandardScaler
 from unpooled.wire.policy import Deployment, Study
@@ -105,20 +106,47 @@ def test_same_tells_things_apart() -> None:
     assert not same(losses.Huber(), losses.Huber().under(losses.Euclidean()))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_estimator_comes_back(estimator: Any, form: str, tmp_path: Path) -> None:
+def comes_back(model: Any, form: str, folder: Path) -> None:
+    """What was fitted on that form of data is the same after a file, and does the same."""
     data, options = FORMS[form]
-    model = made(estimator).fit(data, **options)
-    unpooled.save(model, tmp_path / "model.npz")
-    found = unpooled.load(tmp_path / "model.npz")
+    model.fit(data, **options)
+    unpooled.save(model, folder / "model.npz")
+    found = unpooled.load(folder / "model.npz")
     assert same(model, found)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
+    assert [path.name for path in folder.iterdir()] == ["model.npz"]
     for method in ("predict", "transform", "score"):
         if hasattr(model, method) and (method != "score" or form == "table"):
             assert same(getattr(model, method)(data), getattr(found, method)(data))
     assert packed(found) == packed(model)
     assert same(clone(found).fit(data, **options), model)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_comes_back(estimator: Any, form: str, tmp_path: Path) -> None:
+    comes_back(made(estimator), form, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "dspgd", "max_rounds": 2, "n_features": 20, "threshold": 0.5},
+        {"solver": "dspgd", "max_rounds": 2, "n_features": 21, "compress": False},
+        {"kernel": "laplacian", "gamma": np.float32(0.5), "final": "lloyd"},
+        {"kernel": "polynomial", "form": "phase", "normalise": True, "power": 0.25},
+    ],
+    ids=str,
+)
+def test_ways_of_kernel_k_means_come_back(options: dict[str, Any], tmp_path: Path) -> None:
+    comes_back(unpooled.KernelKMeans(3, random_state=0, **options), "groups", tmp_path)
+
+
+@pytest.mark.parametrize("estimator", [ExactKernelKMeans, NystromKMeans])
+def test_pooled_references_come_back(estimator: Any, tmp_path: Path) -> None:
+    comes_back(estimator(3, gamma=0.2, random_state=0), "table", tmp_path)
+    model = estimator(3, random_state=0).fit(FORMS["frame"][0])
+    assert same(again(model), model)
+    assert same(again(estimator()), estimator())
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from unpooled.errors import InputError
 
@@ -42,12 +43,12 @@ def number(
     raise InputError(f"{name}={value!r} must be a finite number {bound}.")
 
 
-def number_or_auto(name: str, value: Any) -> float | None:
-    """A positive number, or None for "auto"."""
+def number_or(word: str, name: str, value: Any) -> float | None:
+    """A positive number, or None for the word by which it is left to us."""
     if isinstance(value, str):
-        if value == "auto":
+        if value == word:
             return None
-        raise InputError(f'{name}={value!r} is not known; give "auto" or a number.')
+        raise InputError(f'{name}={value!r} is not known; give "{word}" or a number.')
     return number(name, value, above=0.0)
 
 
@@ -76,3 +77,16 @@ def one_of(name: str, value: Any, known: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in known:
         raise InputError(f"{name}={value!r} is not known; give {' or '.join(map(repr, known))}.")
     return value
+
+
+def seed(random_state: Any) -> int:
+    """A seed from any of the forms that scikit-learn's and NumPy's users give."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state={random_state!r} cannot seed a generator; give None, a whole number "
+            "from 0 to 2**32 - 1, a numpy Generator or a RandomState."
+        ) from None

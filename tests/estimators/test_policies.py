@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import unpooled
 from tests.estimators.test_sklearn import MESH, STAR
 from tests.sentences import refuses
-from unpooled import DGC, CoresetKMeans, FederatedKMeans, FuzzyCMeans, OneShotKMeans
+from unpooled import (
+    DGC,
+    CoresetKMeans,
+    FederatedKMeans,
+    FuzzyCMeans,
+    KernelKMeans,
+    KernelPCAKMeans,
+    OneShotKMeans,
+    RandomFeatureKMeans,
+)
 from unpooled.errors import PolicyRefusal
 from unpooled.kernels.fuzzy import memberships
 from unpooled.metrics import center_distance
@@ -22,6 +32,10 @@ TABLES = {
     name: np.concatenate([place + RNG.normal(size=(n, 2)) for place in PLACES])
     for name, n in (("north", 20), ("south", 30), ("west", 15))
 }
+
+SENDING_ROWS = (CoresetKMeans, KernelPCAKMeans, RandomFeatureKMeans)
+APART = (FuzzyCMeans, KernelKMeans)
+"""Whose parties look for more clusters than there are, so that some are small."""
 
 
 @pytest.mark.parametrize("estimator", MESH)
@@ -35,7 +49,7 @@ def test_a_mesh_sends_no_rows_under_deployment(estimator: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("estimator", [e for e in STAR if e not in (CoresetKMeans, FuzzyCMeans)])
+@pytest.mark.parametrize("estimator", [e for e in STAR if e not in (*APART, *SENDING_ROWS)])
 def test_a_star_without_small_clusters_is_the_same_under_both_policies(estimator: Any) -> None:
     """Where no cluster is small, nothing is held back but what crosses borders, which none does."""
     options = {"local_clusters": 3} if estimator is unpooled.KFED else {}
@@ -45,6 +59,24 @@ def test_a_star_without_small_clusters_is_the_same_under_both_policies(estimator
     assert strict.remarks_ == {}
 
 
+@pytest.mark.parametrize("final", ["one-shot", "lloyd"])
+@pytest.mark.parametrize("solver", ["block-krylov", "dspgd"])
+def test_kernel_k_means_finds_the_same_clusters_under_both_policies(
+    solver: str, final: str
+) -> None:
+    options = {"solver": solver, "final": final, "max_rounds": 3, "random_state": 0}
+    study = KernelKMeans(3, **options).fit(TABLES)
+    strict = KernelKMeans(3, policy="deployment", **options).fit(TABLES)
+    for own, other in zip(strict.embedding_.values(), study.embedding_.values(), strict=True):
+        assert np.array_equal(own, other)
+    labels = [np.concatenate(list(model.labels_.values())) for model in (study, strict)]
+    assert adjusted_rand_score(*labels) == 1
+    assert study.remarks_ == {}
+    assert {remark.split(":")[0] for own in strict.remarks_.values() for remark in own} <= {
+        f"{kind} {number}" for kind in ("centroids", "sums") for number in range(100)
+    }
+
+
 def test_parties_may_have_policies_of_their_own() -> None:
     own = {"north": "study", "south": Deployment(min_count=31), "west": STUDY}
     model = OneShotKMeans(3, policy=own, random_state=0).fit(TABLES)
@@ -52,9 +84,13 @@ def test_parties_may_have_policies_of_their_own() -> None:
     assert model.traffic_.by_party["floats_up"].tolist() == [9, 0, 9]
 
 
-def test_a_coreset_is_refused() -> None:
-    model = CoresetKMeans(3, policy="deployment", random_state=0)
+@pytest.mark.parametrize("estimator", SENDING_ROWS)
+def test_what_sends_rows_is_refused(estimator: Any) -> None:
+    model = estimator(3, policy="deployment", random_state=0)
     refuses(lambda: model.fit(TABLES), "which discloses rows", PolicyRefusal)
+    # One party that does not want to is enough.
+    model = estimator(3, policy={**dict.fromkeys(TABLES, "study"), "south": "deployment"})
+    refuses(lambda: model.fit(TABLES), "Party south does not send", PolicyRefusal)
 
 
 @pytest.mark.parametrize("estimator", [DGC, OneShotKMeans, FederatedKMeans])

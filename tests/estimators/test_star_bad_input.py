@@ -11,16 +11,39 @@ from sklearn.exceptions import NotFittedError
 
 from tests.estimators.test_bad_input import DATA, GOOD, A, B, frame, spoilt
 from tests.sentences import refuses
-from unpooled import KFED, FeCA, FederatedKMeans, FuzzyCMeans, MatchedAveraging, OneShotKMeans
+from unpooled import (
+    KFED,
+    FeCA,
+    FederatedKMeans,
+    FuzzyCMeans,
+    KernelKMeans,
+    KernelPCAKMeans,
+    MatchedAveraging,
+    OneShotKMeans,
+    RandomFeatureKMeans,
+)
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.preprocessing import StandardScaler
 from unpooled.wire.policy import Deployment, Study
 
-CLUSTERERS = {
+SENDING_SUMS = {
     own.__name__: own
-    for own in (FeCA, KFED, MatchedAveraging, FuzzyCMeans, FederatedKMeans, OneShotKMeans)
+    for own in (
+        FeCA,
+        KFED,
+        MatchedAveraging,
+        FuzzyCMeans,
+        FederatedKMeans,
+        OneShotKMeans,
+        KernelKMeans,
+    )
 }
+SENDING_ROWS = {own.__name__: own for own in (RandomFeatureKMeans, KernelPCAKMeans)}
+CLUSTERERS = {**SENDING_SUMS, **SENDING_ROWS}
+EMBEDDING = ("KernelKMeans", *SENDING_ROWS)
 every = pytest.mark.parametrize("name", CLUSTERERS)
+every_sending_sums = pytest.mark.parametrize("name", SENDING_SUMS)
+embedding = pytest.mark.parametrize("name", EMBEDDING)
 
 
 def made(name: str, **options: Any) -> Any:
@@ -63,7 +86,20 @@ COUNTS = [
     ("FuzzyCMeans", "max_rounds"),
     ("FuzzyCMeans", "local_steps"),
     ("FederatedKMeans", "max_rounds"),
+    ("KernelKMeans", "n_features"),
+    ("KernelKMeans", "n_components"),
+    ("KernelKMeans", "max_rounds"),
+    *((name, "n_features") for name in SENDING_ROWS),
+    *((name, "coreset_size") for name in SENDING_ROWS),
+    *(("KernelPCAKMeans", option) for option in ("n_components", "n_points", "sketch", "width")),
 ]
+LEFT_TO_US = {  # None is an answer
+    *((name, option) for name, option in COUNTS if option in ("local_clusters", "local_steps")),
+    ("KernelKMeans", "n_features"),
+    ("KernelKMeans", "n_components"),
+    ("KernelKMeans", "max_rounds"),
+    ("KernelPCAKMeans", "n_components"),
+}
 
 
 @pytest.mark.parametrize("value", WHOLE, ids=str)
@@ -73,9 +109,7 @@ def test_numbers_that_must_be_whole(name: str, option: str, value: Any) -> None:
     refused(made(name, **{option: value}), words)
 
 
-@pytest.mark.parametrize(
-    ("name", "option"), [c for c in COUNTS if c[1] not in ("local_clusters", "local_steps")]
-)
+@pytest.mark.parametrize(("name", "option"), [c for c in COUNTS if c not in LEFT_TO_US])
 def test_numbers_that_must_be_there(name: str, option: str) -> None:
     refused(made(name, **{option: None}), f"{option}=None must be a whole number")
 
@@ -124,6 +158,82 @@ def test_bad_options(name: str, options: dict[str, Any], words: str) -> None:
     refused(made(name, **options), words)
 
 
+DSPGD = {"solver": "dspgd"}
+
+
+@embedding
+@pytest.mark.parametrize("value", [0, 0.0, -1, -0.5, np.nan, np.inf, None, True, [1.0], 10**400])
+def test_scales_of_a_kernel(name: str, value: Any) -> None:
+    shown = repr(value).replace("[", r"\[")
+    refused(made(name, gamma=value), f"gamma={shown} must be a finite number greater than 0")
+
+
+@embedding
+@pytest.mark.parametrize("value", ["auto", "scale", ""])
+def test_scales_that_are_words(name: str, value: str) -> None:
+    words = f"gamma='{value}' is not known; give .mean-distance. or a number"
+    refused(made(name, gamma=value), words)
+
+
+@embedding
+def test_rows_that_are_all_equal_have_no_scale(name: str) -> None:
+    words = "All rows are equal, or there is one sample only, so gamma cannot be found from them"
+    for data in ([A[:1].repeat(6, axis=0), A[:1].repeat(4, axis=0)], A[:1]):
+        refused(made(name, n_clusters=1), words, data)
+        assert made(name, n_clusters=1, gamma=0.5).fit(data).inertia_ == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        *(
+            (name, {option: value}, f"{option}={value!r} is not known; give '")
+            for name, option in (
+                *((name, "kernel") for name in EMBEDDING),
+                *((name, option) for name in EMBEDDING[:2] for option in ("form", "frequencies")),
+                ("KernelKMeans", "solver"),
+                ("KernelKMeans", "final"),
+            )
+            for value in ("linear", 3, True)
+        ),
+        ("KernelKMeans", {"solver": None}, "solver=None is not known; give 'block-krylov' or '"),
+        ("KernelKMeans", {"kernel": None}, "kernel=None is not known; give 'gaussian' or '"),
+        ("RandomFeatureKMeans", {"form": None}, "form=None is not known; give 'cos-sin' or '"),
+        ("KernelKMeans", {"n_features": 1}, "n_features=1 is odd, but cosines and sines come in"),
+        ("KernelKMeans", {"n_features": 33}, "n_features=33 is odd.*give an even number or form="),
+        ("KernelKMeans", {**DSPGD, "form": "cos-sin", "n_features": 9}, "n_features=9 is odd"),
+        ("RandomFeatureKMeans", {"form": "cos-sin", "n_features": 9}, "n_features=9 is odd"),
+        ("KernelKMeans", {"n_components": 6, "n_features": 4}, "n_features=4 is fewer than the 6"),
+        ("KernelKMeans", {"n_clusters": 5, "n_features": 4}, "n_features=4 is fewer than the 5"),
+        ("KernelKMeans", {**DSPGD, "n_features": 3}, "n_features=3 makes fewer than the 4 eigenv"),
+        ("KernelKMeans", {**DSPGD, "n_components": 1}, "n_components=1 is fewer than n_clusters=2"),
+        ("KernelKMeans", {**DSPGD, "threshold": -0.1}, "threshold=-0.1 must be a finite number of"),
+        ("KernelKMeans", {**DSPGD, "threshold": np.nan}, "threshold=nan must be a finite number"),
+        ("KernelKMeans", {**DSPGD, "threshold": "auto"}, "threshold='auto' must be a finite numb"),
+        ("KernelKMeans", {**DSPGD, "threshold": True}, "threshold=True must be a finite number"),
+        ("KernelKMeans", {**DSPGD, "threshold": 99}, "threshold=99 is not below the largest eigen"),
+        ("KernelKMeans", {**DSPGD, "tol": 0}, "tol=0 must be a finite number greater than 0"),
+        ("KernelKMeans", {**DSPGD, "tol": -1e-9}, "tol=-1e-09 must be a finite number"),
+        ("KernelKMeans", {**DSPGD, "tol": None}, "tol=None must be a finite number"),
+        ("KernelKMeans", {**DSPGD, "compress": 1}, "compress=1 must be True or False"),
+        ("KernelKMeans", {**DSPGD, "compress": None}, "compress=None must be True or False"),
+        ("KernelKMeans", {**DSPGD, "max_rounds": 0}, "max_rounds=0 must be a whole number"),
+        ("KernelKMeans", {**DSPGD, "coreset_size": 0}, "coreset_size=0 must be a whole number"),
+        ("KernelKMeans", {"final": "coreset", "coreset_size": 2.5}, "coreset_size=2.5 must be a"),
+        ("KernelKMeans", {"power": -0.1}, "power=-0.1 must be a finite number of at least 0 and "),
+        ("KernelKMeans", {"power": 0.6}, "power=0.6 must be a finite number .* at most 0.5"),
+        ("KernelKMeans", {"power": np.nan}, "power=nan must be a finite number"),
+        ("KernelKMeans", {"power": None}, "power=None must be a finite number"),
+        ("KernelKMeans", {"normalise": "yes"}, "normalise='yes' must be True or False"),
+        ("KernelKMeans", {"normalise": 0}, "normalise=0 must be True or False"),
+        ("KernelPCAKMeans", {"n_components": 9, "n_points": 8}, "n_points=8 is fewer than the 9"),
+        ("KernelPCAKMeans", {"n_clusters": 9, "n_points": 8}, "n_points=8 is fewer than the 9"),
+    ],
+)  # fmt: skip
+def test_bad_options_of_kernel_methods(name: str, options: dict[str, Any], words: str) -> None:
+    refused(made(name, **options), words)
+
+
 @every
 @pytest.mark.parametrize(
     ("policy", "words"),
@@ -157,17 +267,27 @@ def test_more_clusters_than_distinct_rows(name: str) -> None:
     parties = [np.repeat(rows, 20, axis=0), rows]
     refused(made(name, n_clusters=3), "n_clusters=3 is more than the 2 distinct rows", parties)
     refused(made(name, n_clusters=3), "n_samples=2", rows)
-    found = made(name).fit(parties).cluster_centers_
-    assert sorted(found.tolist()) == pytest.approx(rows) or name == "FuzzyCMeans"
+    model = made(name).fit(parties)
+    if name in EMBEDDING:
+        assert model.inertia_ == pytest.approx(0)
+        assert sorted(model.labels_[1]) == [0, 1]
+    elif name != "FuzzyCMeans":
+        assert sorted(model.cluster_centers_.tolist()) == pytest.approx(rows)
 
 
-@every
+@every_sending_sums
 def test_parties_that_are_all_too_small_to_speak(name: str) -> None:
     model = made(name, policy="deployment")  # of 6, 5 and 4 rows
     refused(model, "No party sent anything about its rows", error=ProtocolError)
 
 
-@every
+@pytest.mark.parametrize("name", SENDING_ROWS)
+def test_rows_are_not_sent_under_deployment(name: str) -> None:
+    for policy in ("deployment", Deployment(min_count=1)):
+        refused(made(name, policy=policy), "which discloses rows", error=PolicyRefusal)
+
+
+@every_sending_sums
 def test_caps_are_kept(name: str) -> None:
     tight = Deployment(min_count=1, max_floats=3)
     refused(made(name, policy=tight), "over its cap of 3", error=PolicyRefusal)

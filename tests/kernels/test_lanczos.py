@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from unpooled.kernels.lanczos import Lanczos, Ritz, found, nystrom, orthonormal, settled
+from unpooled.kernels.lanczos import Lanczos, Ritz, found, nystrom, orthonormal, residual, settled
 
 
 def gram(n: int, rank: int, seed: int) -> np.ndarray:
@@ -331,3 +331,19 @@ def test_nystrom_of_nothing_is_nothing() -> None:
     values, vectors = nystrom(np.eye(3)[:, :2], np.zeros((3, 2)), 2)
     assert values.shape == (0,)
     assert vectors.shape == (3, 0)
+
+
+def test_the_residual_is_the_largest_of_the_wanted_vectors() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(30, 30))
+    matrix = root @ root.T
+    basis = np.linalg.qr(rng.normal(size=(30, 8)))[0]
+    values, vectors = np.linalg.eigh(basis.T @ matrix @ basis)
+    found = [
+        np.linalg.norm(matrix @ (basis @ c) - value * (basis @ c))
+        for value, c in zip(values[-3:], vectors.T[-3:], strict=True)
+    ]
+    expected = max(found) / values[-1]
+    assert residual(basis, matrix @ basis, 3) == pytest.approx(expected)
+    exact = np.linalg.eigh(matrix)[1][:, -8:]
+    assert residual(exact, matrix @ exact, 3) < 1e-12

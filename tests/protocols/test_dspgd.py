@@ -115,7 +115,7 @@ def test_it_is_the_proximal_gradient_method(
     assert model.history_["rank"].tolist() == plain.ranks
     steps = zip([np.zeros(s), *plain.eigenvalues], plain.eigenvalues, strict=False)
     change = [np.linalg.norm(new - old) / np.linalg.norm(new) for old, new in steps]
-    np.testing.assert_allclose(model.history_["change"], change, atol=1e-6)
+    np.testing.assert_allclose(model.history_["error"], change, atol=1e-6)
 
 
 @pytest.mark.parametrize("final", ["one-shot", "coreset"])

@@ -9,8 +9,6 @@ A new row is embedded by what it has in common with **anchors**, rows that were 
 h(x) = k(x, anchors) M. Methods differ in the anchors and in M.
 """
 
-# scikit-learn's base classes are untyped, and subclassing them is the point of this module.
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -26,10 +24,10 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.cluster import KMeans
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unpooled.checks import number, one_of, whole
+from unpooled.checks import number_or, one_of, seed, whole
 from unpooled.errors import InputError
 from unpooled.kernels import centers
 from unpooled.kernels.features import KERNELS
@@ -103,18 +101,16 @@ class EmbeddedKMeans(
         given = self.n_components
         n_components = n_clusters if given is None else whole("n_components", given, 1)
         name = one_of("kernel", self.kernel, KERNELS)
-        gamma = self.gamma
-        if not (isinstance(gamma, str) and gamma == "mean-distance"):
-            gamma = number("gamma", gamma, above=0.0)
-        rng = _generator(self.random_state)
+        gamma = number_or("mean-distance", "gamma", self.gamma)
+        rng = np.random.default_rng(seed(self.random_state))
         # A copy, as anchors must stay as they are whatever becomes of X.
         rows = check_array(X, dtype=np.float64, copy=True, estimator=self, input_name="X")
         _refuse_too_few_rows(rows, n_clusters, n_components)
-        if isinstance(gamma, str):
+        if gamma is None:
             gamma = in_units(name, mean_distance(rows), rows.shape[1])
         found = _upright(self._embedding(rows, Kernel(name, gamma), n_components, rng))
-        seed = int(rng.integers(2**31 - 1))
-        clustering = KMeans(n_clusters, n_init=n_init, random_state=seed).fit(found.rows)
+        start = int(rng.integers(2**31 - 1))
+        clustering = KMeans(n_clusters, n_init=n_init, random_state=start).fit(found.rows)
 
         # Only now, so that a refusal leaves everything as it was: the columns' names and number.
         validate_data(self, X, skip_check_array=True)
@@ -170,18 +166,6 @@ def _upright(found: Embedding) -> Embedding:
     largest = np.abs(found.rows).argmax(axis=0)
     signs = np.where(found.rows[largest, np.arange(len(largest))] < 0, -1.0, 1.0)
     return replace(found, map=found.map * signs, rows=found.rows * signs)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    try:
-        return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    except (TypeError, ValueError):
-        raise InputError(
-            f"random_state={random_state!r} cannot seed a generator; give None, a whole number "
-            "from 0 to 2**32 - 1, a numpy Generator or a RandomState."
-        ) from None
 
 
 def _refuse_too_few_rows(rows: FloatArray, n_clusters: int, n_components: int) -> None:

@@ -1,7 +1,5 @@
 """Exact kernel k-means: the whole kernel matrix and its leading eigenvectors."""
 
-# scikit-learn's base classes are untyped, and subclassing them is the point of this module.
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernel k-means by Nyström's approximation: some rows stand for all (Wang et al. 2019)."""
 
-# scikit-learn's base classes are untyped, and subclassing them is the point of this module.
-
 from __future__ import annotations
 
 from typing import Any

@@ -42,12 +42,11 @@ import networkx as nx
 import numpy as np
 
 import unpooled
-from unpooled.checks import number, whole
+from unpooled.checks import number, seed, whole
 from unpooled.deploy.names import check_endpoint, check_name
 from unpooled.drivers.net_mesh import Timing
 from unpooled.drivers.net_star import COORDINATOR
 from unpooled.errors import InputError, UnpooledError
-from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.estimators.star import StarEstimator
 from unpooled.graphs import Topology, topology
@@ -141,7 +140,7 @@ class Plan:
     @cached_property
     def run_seed(self) -> int:
         """What estimators make of ``random_state=seed``."""
-        return options.seed(self.seed)
+        return seed(self.seed)
 
     @cached_property
     def topology(self) -> Topology:

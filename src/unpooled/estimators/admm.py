@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unpooled.checks import number, number_or_auto, whole
+from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols import admm
@@ -51,7 +51,7 @@ class ADMMKMeans(MeshEstimator):
     def _protocol(self, start: Start, loss: Loss) -> admm.ADMMKMeans:
         return admm.ADMMKMeans(
             start=start,
-            eta=number_or_auto("eta", self.eta),
+            eta=number_or("auto", "eta", self.eta),
             max_rounds=whole("max_rounds", self.max_rounds, 1),
             tol=number("tol", self.tol),
         )

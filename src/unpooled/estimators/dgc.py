@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unpooled.checks import number, number_or_auto, whole
+from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols import dgc
@@ -95,7 +95,7 @@ class DGC(MeshEstimator):
             loss=loss,
             rho=number("rho", self.rho, above=0.0),
             inner_steps=whole("inner_steps", self.inner_steps, 1),
-            step_size=number_or_auto("step_size", self.step_size),
+            step_size=number_or("auto", "step_size", self.step_size),
             max_rounds=whole("max_rounds", self.max_rounds, 1),
             tol=number("tol", self.tol),
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.checks import number, whole
+from unpooled.checks import whole
 from unpooled.drivers.local import Run
 from unpooled.drivers.options import Options, serving
 from unpooled.errors import InputError
@@ -59,15 +59,6 @@ class EmbeddingEstimator(StarEstimator):
 
     def _distances(self, rows: FloatArray) -> FloatArray:
         return centers.distances(self._embedded(rows), self.cluster_centers_)
-
-
-def gamma(value: Any) -> float | None:
-    """The kernel's scale; None if it is to be found from the data."""
-    if isinstance(value, str) and value == "mean-distance":
-        return None
-    if isinstance(value, str):
-        raise InputError(f"gamma={value!r} is not known; give 'mean-distance' or a number above 0.")
-    return number("gamma", value, above=0.0)
 
 
 def feature_count(value: Any, default: int, kernel: str, form: str) -> int:

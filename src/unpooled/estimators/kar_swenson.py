@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unpooled.checks import number, number_or_auto, whole
+from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols import kar_swenson
@@ -50,7 +50,7 @@ class KarSwenson(MeshEstimator):
         return kar_swenson.KarSwenson(
             start=start,
             rho=number("rho", self.rho, above=0.0),
-            step_size=number_or_auto("step_size", self.step_size),
+            step_size=number_or("auto", "step_size", self.step_size),
             max_rounds=whole("max_rounds", self.max_rounds, 1),
             tol=number("tol", self.tol),
         )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.checks import flag, number, one_of, whole
+from unpooled.checks import flag, number, number_or, one_of, whole
 from unpooled.errors import InputError
-from unpooled.estimators.embedding import EmbeddingEstimator, feature_count, gamma
+from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
@@ -97,8 +97,9 @@ class KernelKMeans(EmbeddingEstimator):
     eigenvalues_ : of the (approximate) kernel matrix, s of them, the largest first
     gamma_ : γ
     embedding_by_ : what new rows are embedded by
-    history_ : block-krylov: ``eigenvalue``, the largest, and ``rank``; dspgd: ``rank``,
-        ``products`` (of Lanczos) and ``change``, of the eigenvalues; and that of ``final``
+    history_ : ``rank``; ``error``: with block-krylov how far the directions are from eigenvectors,
+        relative to the largest eigenvalue, with dspgd by how much the eigenvalues have changed;
+        with dspgd ``products`` (of Lanczos); and what ``final`` notes
     labels_, inertia_, n_rounds_, traffic_, remarks_, n_features_in_
 
     Examples
@@ -174,7 +175,7 @@ class KernelKMeans(EmbeddingEstimator):
         inner = self._inner(n_clusters, fast)
         return Protocol(
             kernel,
-            gamma(self.gamma),
+            number_or("mean-distance", "gamma", self.gamma),
             inner,
             solver,
             n_components=s,

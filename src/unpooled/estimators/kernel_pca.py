@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.checks import one_of, whole
+from unpooled.checks import number_or, one_of, whole
 from unpooled.errors import InputError
-from unpooled.estimators.embedding import EmbeddingEstimator, gamma
+from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.kernels.features import KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.kernel import GAMMA, Kernel
@@ -99,7 +99,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
         n_points = whole("n_points", self.n_points, 1)
         return Protocol(
             kernel,
-            gamma(self.gamma),
+            number_or("mean-distance", "gamma", self.gamma),
             CoresetKMeans(n_clusters, size, n_init=n_init),
             self._n_components(n_clusters, n_points),
             n_points,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.checks import whole
+from unpooled import checks
 from unpooled.drivers.local import Options, run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
@@ -45,7 +45,7 @@ class MeshEstimator(CentersEstimator):
 
     def planned(self, parties: Parties) -> MeshProtocol:
         """The protocol for these parties, of whom only names and columns need be known."""
-        n_clusters = whole("n_clusters", self.n_clusters, 1)
+        n_clusters = checks.whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
         loss.metric.check_width(parties.n_features)
         start = options.start(self.init, self.init_rounds, n_clusters, parties)
@@ -60,7 +60,7 @@ class MeshEstimator(CentersEstimator):
         options.refuse_rows_outside(loss, table)
         network = topology(self.graph, table.parties.names)
         history = _History(network if self.penalised else None)
-        seed = options.seed(self.random_state)
+        seed = checks.seed(self.random_state)
         how = Options(policy=options.policy(self.policy, table.parties.names))
         run = run_mesh(
             protocol, table.parties, network, seed=seed, options=how, observe=history.record

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from unpooled.checks import whole
 from unpooled.errors import DomainError, InputError
@@ -129,19 +128,6 @@ def refuse_no_extent(table: Table) -> None:
             f"The rows of all parties together extend over {extent:g} only, which is lost when "
             "squared; rescale the data first."
         )
-
-
-def seed(random_state: Any) -> int:
-    """A seed from any of the forms that scikit-learn's and NumPy's users give."""
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    try:
-        return int(check_random_state(random_state).randint(2**31 - 1))
-    except (TypeError, ValueError):
-        raise InputError(
-            f"random_state={random_state!r} cannot seed a generator; give None, a whole number "
-            "from 0 to 2**32 - 1, a numpy Generator or a RandomState."
-        ) from None
 
 
 def refuse_broken_loss(loss: Loss, table: Table) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unpooled.checks import one_of, whole
-from unpooled.estimators.embedding import EmbeddingEstimator, feature_count, gamma
+from unpooled.checks import number_or, one_of, whole
+from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.kernel import GAMMA, Kernel
@@ -83,7 +83,8 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         count = feature_count(whole("n_features", self.n_features, 1), 1, name, form)
         kernel = Kernel(name, count, one_of("frequencies", self.frequencies, FREQUENCIES), form)
         size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
-        return Protocol(kernel, gamma(self.gamma), CoresetKMeans(n_clusters, size, n_init=n_init))
+        gamma = number_or("mean-distance", "gamma", self.gamma)
+        return Protocol(kernel, gamma, CoresetKMeans(n_clusters, size, n_init=n_init))
 
     def _keep(self, result: Body) -> None:
         super()._keep(result)

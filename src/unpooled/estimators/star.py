@@ -11,7 +11,7 @@ import numpy as np
 from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
-from unpooled.checks import whole
+from unpooled import checks
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
@@ -47,7 +47,7 @@ class StarEstimator(CentersEstimator):
         n_clusters = self._n_clusters()
         protocol = self._protocol(n_clusters, table.parties)
         policy = options.policy(self.policy, table.parties.names)
-        seed = options.seed(self.random_state)
+        seed = checks.seed(self.random_state)
         repeats = options.refuse_too_many_clusters(n_clusters or 1, table)
         options.refuse_no_extent(table)
         history = _History()
@@ -73,7 +73,7 @@ class StarEstimator(CentersEstimator):
 
     def _n_clusters(self) -> int | None:
         """The number asked for; None if the coordinator is to find it."""
-        return whole("n_clusters", self.n_clusters, 1)
+        return checks.whole("n_clusters", self.n_clusters, 1)
 
     def _run(
         self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: _History

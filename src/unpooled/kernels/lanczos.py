@@ -121,3 +121,16 @@ def nystrom(basis: FloatArray, products: FloatArray, count: int) -> tuple[FloatA
     factor = products @ (vectors[:, kept] / np.sqrt(values[kept]))
     left, singular, _ = np.linalg.svd(factor, full_matrices=False)
     return singular[:count] ** 2, left[:, :count]
+
+
+def residual(basis: FloatArray, products: FloatArray, count: int) -> float:
+    """How far the ``count`` best Ritz vectors are from eigenvectors, from V and G V.
+
+    The largest |G y - θ y| over y = V c, V' G V c = θ c, relative to the largest θ: within that of
+    each θ there is an eigenvalue.
+    """
+    inner = basis.T @ products
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    apart = products @ vectors - (basis @ vectors) * values
+    return float(np.linalg.norm(apart, axis=0).max() / values[0])

@@ -111,9 +111,7 @@ class Span:
         return exact(self.kernel, self.gamma, rows, self.points)
 
     def _shape(self, rows: FloatArray) -> tuple[int, int]:
-        """The numbers made on the way: the Cauchy kernel's differences, one for each pair else."""
-        each = rows.shape[1] if self.kernel == "cauchy" else 1
-        return len(rows), each * len(self.points)
+        return len(rows), len(self.points)
 
     def _lengths(self, rows: FloatArray) -> FloatArray:
         """k(x, x) for every row."""

@@ -115,7 +115,7 @@ class DSPGD(Solver):
             now = np.pad(kept, (0, self.n_components - len(kept)))
             change = np.linalg.norm(now - before) / np.linalg.norm(now)
             before = now
-            noted = {"rank": run.rank, "products": pairs.products, "change": change}
+            noted = {"rank": run.rank, "products": pairs.products, "error": change}
             yield Note(run.iteration, {name: np.array(value) for name, value in noted.items()})
         return Solution(padded(final, self.n_components), before)
 

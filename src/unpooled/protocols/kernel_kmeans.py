@@ -31,7 +31,15 @@ import numpy as np
 
 from unpooled.protocols import bandwidth
 from unpooled.protocols.embedded import Embedded, Finding
-from unpooled.protocols.kernel import MAP, Draw, Kernel, Solver, about_features, finite
+from unpooled.protocols.kernel import (
+    MAP,
+    Draw,
+    Kernel,
+    Solver,
+    about_features,
+    finite,
+    upright,
+)
 from unpooled.protocols.star import StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyId
 from unpooled.wire.message import Ask, Note
@@ -120,7 +128,7 @@ class KernelKMeans(OnFeatures):
         solution = yield from self.solver.find(draw, rng)
         values = solution.eigenvalues
         weights = np.where(values > 0, values, 1.0) ** (self.power - 0.5)
-        onto = solution.onto.copy()
+        onto = upright(solution.onto)
         onto[:, : len(values)] *= weights
         return {**draw.told, MAP: onto}, {"eigenvalues": values}
 

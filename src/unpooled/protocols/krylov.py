@@ -28,7 +28,7 @@ import numpy as np
 
 from unpooled.errors import ProtocolError
 from unpooled.kernels.features import Features
-from unpooled.kernels.lanczos import nystrom, orthonormal
+from unpooled.kernels.lanczos import nystrom, orthonormal, residual
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.kernel import (
     Draw,
@@ -95,7 +95,8 @@ class BlockKrylov(Solver):
             values, onto = nystrom(basis, products, self.n_components)
             if not len(values):
                 raise ProtocolError("What parties sent does not add up to products of features.")
-            yield Note(number, {"eigenvalue": np.array(values[0]), "rank": np.array(len(values))})
+            error = residual(basis, products, self.n_components)
+            yield Note(number, {"rank": np.array(len(values)), "error": np.array(error)})
             vectors = orthonormal(answer, basis)
             if not vectors.shape[1]:
                 break  # the features of all rows lie in what is known
