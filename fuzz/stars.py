@@ -25,10 +25,14 @@ from unpooled.drivers.state import StateDirectory
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
 from unpooled.protocols import oneshot
 from unpooled.protocols.coreset import CoresetKMeans
+from unpooled.protocols.dspgd import CompressedDSPGD
 from unpooled.protocols.feca import FeCA
 from unpooled.protocols.federated import FederatedKMeans
 from unpooled.protocols.fuzzy import FuzzyCMeans
+from unpooled.protocols.kernel import Kernel
+from unpooled.protocols.kernel_kmeans import KernelKMeans
 from unpooled.protocols.kfed import KFED
+from unpooled.protocols.krylov import BlockKrylov
 from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.standardised import Standardised
@@ -41,6 +45,7 @@ from unpooled.wire.policy import STUDY, Deployment
 NAMES = ("A", "B", "C")
 PARTIES = Parties.of(list(np.random.default_rng(3).normal(size=(3, 14, 2))), names=NAMES)
 CENTERS = np.array([[0.0, 0.0], [1.0, 1.0]])
+KERNEL, PHASES = Kernel("gaussian", 6), Kernel("gaussian", 3, "independent", "phase")
 PROTOCOLS: tuple[StarProtocol, ...] = (
     FederatedKMeans(CENTERS, max_rounds=3),
     Standardised(FederatedKMeans(CENTERS, max_rounds=2)),
@@ -54,6 +59,11 @@ PROTOCOLS: tuple[StarProtocol, ...] = (
     FeCA(2, 2, n_init=1),
     FuzzyCMeans(2),
     CoresetKMeans(2, 4),
+    # At the end, as what is in the corpus goes by numbers.
+    KernelKMeans(KERNEL, None, OneShotKMeans(2, 2, n_init=1), BlockKrylov(KERNEL, 2, 3), 2),
+    KernelKMeans(
+        PHASES, 0.5, OneShotKMeans(2, 2, n_init=1), CompressedDSPGD(PHASES, 2, 2, 2, 0.1), 2, 2
+    ),
 )
 POLICIES = (STUDY, Deployment(min_count=3), Deployment(min_count=3, max_rounds=2))
 TIMING = Timing(round_timeout=1.5, patience=4.0)

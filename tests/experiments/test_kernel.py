@@ -37,7 +37,7 @@ def test_what_is_sent_is_what_the_theorem_says() -> None:
 
 
 def runs(scores: list[float], floats: int = 100, rounds: int = 4) -> list[Outcome]:
-    return [Outcome(score, floats, rounds, 1.0) for score in scores]
+    return [Outcome(score, floats, rounds) for score in scores]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import unpooled
 from tests.conformance.test_protocols import TABLE
 from tests.network.site import (
+    COLUMNS,
     STUDY,
     Authority,
     Site,
@@ -34,6 +35,9 @@ from unpooled.types import Parties
 SEED = 7
 STAR_PARTIES, PEERS = ("North", "East", "South"), ("P1", "P2", "P3", "P4")
 CORNERS = [[2.0, 25.0], [6.0, 60.0], [8.0, 35.0]]
+KERNEL = {"n_clusters": 3, "n_components": 4, "max_rounds": 2}
+DSPGD = {"n_clusters": 3, "solver": "dspgd", "n_features": 30, "max_rounds": 2, "coreset_size": 40}
+SAMPLED = {"n_clusters": 3, "n_features": 30, "coreset_size": 40}
 TIMING = {"seed": SEED, "round_timeout": 60, "patience": 200}
 
 
@@ -52,7 +56,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     [
         pytest.param("OneShotKMeans", {"n_clusters": 3}, "", True, id="one-shot, standardised"),
         pytest.param("FederatedKMeans", {"n_clusters": 3}, "", False, id="federated k-means"),
-        pytest.param("KernelKMeans", {"n_clusters": 3}, "", False, id="kernel k-means"),
+        pytest.param("KernelKMeans", KERNEL, "", False, id="kernel k-means"),
         slow("OneShotKMeans", {"n_clusters": "auto"}, "", False, id="one-shot, k unknown"),
         slow("OneShotKMeans", {"n_clusters": 3, "refine": True}, "", False, id="one-shot, refined"),
         slow("FederatedKMeans", {"n_clusters": 3}, STUDY, True, id="federated, standardised"),
@@ -62,6 +66,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
         slow("MatchedAveraging", {"n_clusters": 3}, "", False, id="matched averaging"),
         slow("FuzzyCMeans", {"n_clusters": 3}, "", False, id="fuzzy c-means"),
         slow("CoresetKMeans", {"n_clusters": 3, "coreset_size": 40}, STUDY, False, id="coreset"),
+        slow("KernelKMeans", KERNEL, "", True, id="kernel k-means, standardised"),
+        slow("KernelKMeans", {**KERNEL, "final": "lloyd"}, "", False, id="kernel k-means, lloyd"),
+        slow("KernelKMeans", DSPGD, STUDY, False, id="kernel k-means, dspgd"),
+        slow("KernelKMeans", {**DSPGD, "compress": False}, STUDY, True, id="not compressed"),
+        slow("RandomFeatureKMeans", SAMPLED, STUDY, False, id="random features"),
+        slow("KernelPCAKMeans", {**SAMPLED, "n_points": 30}, STUDY, False, id="kernel PCA"),
     ],
 )
 def test_programs_of_a_star_give_what_the_estimator_gives(
@@ -93,14 +103,22 @@ def _same_star(site: Site, expected: Any, scaler: Any, rows: dict[str, np.ndarra
     coordinator = site.programs[COORDINATOR]
     found = coordinator.model()
     np.testing.assert_array_equal(found.cluster_centers_, expected.cluster_centers_)
-    in_units = expected.cluster_centers_
+    in_units, names = expected.cluster_centers_, list(COLUMNS)
+    embedded = hasattr(expected, "embedding_")
     if scaler is not None:
         saved = coordinator.model("scaler.unpooled")
         np.testing.assert_array_equal(saved.mean_, scaler.mean_)
         np.testing.assert_array_equal(saved.scale_, scaler.scale_)
-        in_units = in_units * scaler.scale_ + scaler.mean_
+        if not embedded:
+            in_units = in_units * scaler.scale_ + scaler.mean_
+    if embedded:  # centres lie where the embedding puts rows, not among columns
+        names = [f"component {i + 1}" for i in range(in_units.shape[1])]
+        for key, value in expected.embedding_by_.items():
+            np.testing.assert_array_equal(found.embedding_by_[key], value)
     for name in site.data:
         party = site.programs[name]
+        header, *_ = (party.folder / "centers.csv").read_text().split("\n")
+        assert header.split(",") == ["cluster", *names]
         np.testing.assert_array_equal(party.labels(), expected.labels_[name])
         np.testing.assert_array_equal(party.centers(), in_units)
         np.testing.assert_array_equal(found.predict(rows[name]), expected.labels_[name])

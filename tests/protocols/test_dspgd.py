@@ -118,6 +118,15 @@ def test_it_is_the_proximal_gradient_method(
     np.testing.assert_allclose(model.history_["error"], change, atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_compression_changes_nothing_but_the_numbers_sent(seed: int) -> None:
+    with_it, without = (fitted(unlike(seed), own, n_components=3) for own in WAYS.values())
+    np.testing.assert_allclose(with_it.eigenvalues_, without.eigenvalues_, rtol=1e-6)
+    for own, other in zip(with_it.embedding_, without.embedding_, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-6)
+    assert with_it.traffic_.floats_up < without.traffic_.floats_up
+
+
 @pytest.mark.parametrize("final", ["one-shot", "coreset"])
 @pytest.mark.parametrize("options", [{}, {"gamma": 0.1, "max_rounds": 7, "tol": 1e-3}], ids=str)
 def test_parties_send_what_theorem_2_says(options: dict[str, Any], final: str) -> None:

@@ -163,14 +163,20 @@ def test_it_does_not_matter_whether_parties_keep_their_gram_matrix(
     np.testing.assert_allclose(*(h @ h.T for h in heights), atol=1e-9 * largest)
 
 
-def test_what_was_noted() -> None:
+def test_the_error_says_how_near_the_directions_are() -> None:
+    """Within it of every eigenvalue that was found there is one of the pooled matrix."""
     parties, notes = weighted(), list[Note]()
-    run = run_star(asked(4, 3), parties, observe=notes.append)
-    noted = [note for note in notes if "eigenvalue" in note.body]
-    assert [note.round for note in noted] == [0, 1, 2]
-    largest = [float(note.body["eigenvalue"]) for note in noted]
-    assert largest == sorted(largest)
-    assert largest[-1] == run.result["eigenvalues"][0]
+    protocol = asked(4, 10, gamma=0.5)
+    run = run_star(protocol, parties, observe=notes.append)
+    values, _ = pooled(protocol, run, parties)
+    noted = [note for note in notes if "error" in note.body]
+    assert [note.round for note in noted] == list(range(10))
+    errors = [float(note.body["error"]) for note in noted]
+    assert errors[0] > 0.05 > 0.01 > errors[4]
+    assert errors[-1] < 1e-9
+    for passes in (1, 2, 3):
+        found = run_star(asked(4, passes, gamma=0.5), parties).result["eigenvalues"]
+        assert (values[:3] - found <= errors[passes - 1] * values[0]).all()
 
 
 def test_what_overflows_is_refused() -> None:

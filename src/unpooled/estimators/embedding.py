@@ -40,6 +40,11 @@ class EmbeddingEstimator(StarEstimator):
     def _n_rounds(self, run: Run) -> int:
         return run.traffic.rounds
 
+    def embed(self, X: Any) -> Any:
+        """The rows as points of the space in which ``cluster_centers_`` lie, in X's container."""
+        table = self._read_new(X)
+        return table.restore(self._embedded(table.parties.rows))
+
     def _embedded(self, rows: FloatArray) -> FloatArray:
         """h(x) for every row."""
         nobody = Parties.of([np.empty((0, rows.shape[1]))])

@@ -83,7 +83,7 @@ def report(runs: int) -> Iterator[str]:
 
 def _table(setting: Setting, runs: int) -> Iterator[str]:
     yield f"{setting.title}: {len(setting.data.X)} rows, {runs} runs"
-    yield f"  {'':30}{'NMI':>7}{'sd':>7}{'numbers sent':>14}{'rounds':>8}{'seconds':>9}"
+    yield f"  {'':30}{'NMI':>7}{'sd':>7}{'numbers sent':>14}{'rounds':>8}"
     done: dict[str, list[Outcome]] = {}
     for name, make in (BOTH | RIVALS).items():
         few = min(runs, 3) if name in RIVALS and setting is MNIST else runs
@@ -97,11 +97,11 @@ def _table(setting: Setting, runs: int) -> Iterator[str]:
 
 def _line(done: list[Outcome]) -> str:
     scores = [run.nmi for run in done]
-    floats, rounds, seconds = (
-        np.mean([getattr(run, name) for run in done]) for name in ("floats", "rounds", "seconds")
+    floats, rounds = (
+        np.mean([getattr(run, name) for run in done]) for name in ("floats", "rounds")
     )
     spread = np.std(scores, ddof=1) if len(scores) > 1 else 0.0
-    return f"{np.mean(scores):7.4f}{spread:7.4f}{floats:14.0f}{rounds:8.1f}{seconds:9.1f}"
+    return f"{np.mean(scores):7.4f}{spread:7.4f}{floats:14.0f}{rounds:8.1f}"
 
 
 def _pooled(setting: Setting, runs: int) -> Iterator[str]:
