@@ -35,7 +35,7 @@ from unpooled.types import Parties
 SEED = 7
 STAR_PARTIES, PEERS = ("North", "East", "South"), ("P1", "P2", "P3", "P4")
 CORNERS = [[2.0, 25.0], [6.0, 60.0], [8.0, 35.0]]
-KERNEL = {"n_clusters": 3, "n_components": 4, "max_rounds": 2}
+KERNEL = {"n_clusters": 3, "n_components": 4}
 DSPGD = {"n_clusters": 3, "solver": "dspgd", "n_features": 30, "max_rounds": 2, "coreset_size": 40}
 SAMPLED = {"n_clusters": 3, "n_features": 30, "coreset_size": 40}
 TIMING = {"seed": SEED, "round_timeout": 60, "patience": 200}

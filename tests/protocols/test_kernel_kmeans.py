@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import make_circles
 
@@ -199,7 +198,6 @@ def containers(tables: list[np.ndarray]) -> Iterator[tuple[Any, dict[str, Any]]]
     """The same rows in every form, and what goes with it to ``fit``."""
     yield dict(zip("abc", tables, strict=True)), {}
     yield tables, {}
-    yield tuple(pd.DataFrame(own, columns=list("xyz")) for own in tables), {}
     groups = np.repeat(list("abc"), [len(own) for own in tables])
     order = np.random.default_rng(0).permutation(len(groups))
     yield np.concatenate(tables)[order], {"groups": groups[order]}

@@ -91,8 +91,8 @@ def refuse_beyond(plan: Plan, name: PartyId, policy: Policy) -> None:
     for release in plan.protocol.releases:
         policy.refuse_kind(name, release)
         _refuse_too_many_numbers(plan, name, policy, release)
-    rounds = getattr(plan.estimator, "max_rounds", 1)
-    if rounds > policy.max_rounds:
+    rounds = getattr(plan.estimator, "max_rounds", None)
+    if rounds is not None and rounds > policy.max_rounds:
         raise PolicyRefusal(
             f"The plan asks for up to {rounds} rounds, but party {name} sends in "
             f"{policy.max_rounds} at most; lower max_rounds in the plan or have its owner raise "

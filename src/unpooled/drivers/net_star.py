@@ -33,6 +33,7 @@ from unpooled.drivers.network import CONTROL, Node
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, Latest, StateDirectory
 from unpooled.errors import (
+    InputError,
     LedgerRefusal,
     PolicyRefusal,
     ProtocolError,
@@ -409,7 +410,7 @@ class StarParty:
             plain = self.clerk.answer(event.plain, event.exchange)
             if plain is None:
                 raise PolicyRefusal(f"The policy of {self.name} withholds {ask.kind!r}.")
-        except (LedgerRefusal, ProtocolError) as refusal:
+        except (LedgerRefusal, ProtocolError, InputError) as refusal:
             self._lines.append({"refused": ask.kind, "round": ask.round, "why": str(refusal)})
             self.node.refuse(event.sender, "refused", str(refusal))
             self._say(_REFUSAL, str(refusal), event.exchange)

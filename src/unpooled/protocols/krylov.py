@@ -6,9 +6,9 @@ is what G V_p adds to all blocks before. In the end the s largest eigenpairs are
 Nyström's approximation on all of them (:func:`unpooled.kernels.lanczos.nystrom`).
 
 **The first block** is random, or, where γ was found from the parties' means, made of what these
-tell for nothing: the features of the mean of all rows, which are near the largest eigenvector, and
-the largest singular vectors of the features of the parties' means about it. Where parties' rows are
-alike, their means differ by chance, and most where the rows do; where they are not, by more.
+tell for nothing: the mean of the features of these means, which is near the largest eigenvector,
+and the largest singular vectors of the features about it. Where parties' rows are alike, their
+means differ by chance, and most where the rows do; where they are not, by more.
 
 **What the coordinator learns.** G_i V for 2 b directions of its choice; a coordinator that does not
 keep to the protocol may ask for all D and has G_i. The features being known to everybody, that is

@@ -147,11 +147,21 @@ class OneShotKMeans(StarProtocol):
         found = [self._aggregated(points, weights, k, rng) for k in tried]
         return min(found, key=lambda own: bic(points, weights, scatter, own))
 
+    def _wanted(self, n_rows: int, min_count: int) -> int:
+        """How many clusters a party looks for, 2 n^½ if it is left to it.
+
+        Clusters beyond ``n_clusters`` are no use if they are too small to be sent.
+        """
+        room = _room(n_rows, min_count)
+        if self.local_clusters is None or self.n_clusters is None:
+            return self.local_clusters or max(1, min(ceil(2 * sqrt(n_rows)), room))
+        return min(self.local_clusters, max(self.n_clusters, room))
+
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's own k-means."""
-        wanted = self.local_clusters or _own_choice(len(data.rows), data.min_count)
+        wanted = self._wanted(len(data.rows), data.min_count)
         found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
         kept = presentable(found, data)
         if self.send == "radii":
@@ -170,10 +180,9 @@ class OneShotKMeans(StarProtocol):
         return answer, sums.atoms_after(data, answer.behind)
 
 
-def _own_choice(n_rows: int, min_count: int) -> int:
-    """2 n^½ clusters, but no more than leave each of them twice the rows that it must have."""
-    most = n_rows // (2 * min_count) if min_count > 1 else n_rows
-    return max(1, min(ceil(2 * sqrt(n_rows)), most))
+def _room(n_rows: int, min_count: int) -> int:
+    """As many clusters as leave each of them twice the rows that it must have."""
+    return n_rows // (2 * min_count) if min_count > 1 else n_rows
 
 
 def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
