@@ -1,8 +1,8 @@
 """Kernel k-means without pooling: the paper's way, ours, and their rivals, by NMI and numbers sent.
 
 Every number sent counts: for the bandwidth, for the embedding and for the final clustering. The
-paper's way has T = 50. A run's number is the seed of the parties' rows and of the method, so
-methods are compared in pairs: given is the mean difference of ours to the paper's way with its
+paper's way has T = 50. A run's number is the seed of the parties' rows and of the method (on Covertype that and
+1000), so methods are compared in pairs: given is the mean difference of ours to the paper's way with its
 95 % interval (Student's). Our own bars: on Mushrooms a mean NMI of .53 with at most 10,000 numbers
 in at most 5 rounds; on MNIST and Covertype an NMI that is not lower beyond that interval, with at
 most a fifth of the numbers.
@@ -33,8 +33,11 @@ from unpooled.experiments.kernel.setting import (
 ITERATIONS = 50
 AT_MOST = {MNIST.title: 8, COVERTYPE.title: 12}
 """Runs on the large sets."""
+FIRST_SEED = {COVERTYPE.title: 1000}
+"""Our defaults were chosen with Covertype's seeds 0 to 9 in sight."""
 Make: TypeAlias = Callable[[Setting, int], Any]
 OURS = "ours (block-krylov)"
+MORE = "ours, n_features=400"
 PAPER = f"paper's way (DSPGD, T={ITERATIONS})"
 
 
@@ -46,6 +49,12 @@ def _ours(setting: Setting, seed: int) -> KernelKMeans:
 def _ours_lloyd(setting: Setting, seed: int) -> KernelKMeans:
     model = _ours(setting, seed)
     model.final = "lloyd"
+    return model
+
+
+def _ours_400(setting: Setting, seed: int) -> KernelKMeans:
+    model = _ours(setting, seed)
+    model.n_features = 400
     return model
 
 
@@ -85,13 +94,16 @@ def _table(setting: Setting, runs: int) -> Iterator[str]:
     yield f"{setting.title}: {len(setting.data.X)} rows, {runs} runs"
     yield f"  {'':30}{'NMI':>7}{'sd':>7}{'numbers sent':>14}{'rounds':>8}"
     done: dict[str, list[Outcome]] = {}
-    for name, make in (BOTH | RIVALS).items():
+    first = FIRST_SEED.get(setting.title, 0)
+    both = BOTH | ({MORE: _ours_400} if setting is COVERTYPE else {})
+    for name, make in (both | RIVALS).items():
         few = min(runs, 3) if name in RIVALS and setting is MNIST else runs
-        done[name] = [outcome(make(setting, seed), setting, seed) for seed in range(few)]
+        seeds = range(first, first + few)
+        done[name] = [outcome(make(setting, seed), setting, seed) for seed in seeds]
         yield f"  {name:30}{_line(done[name])}" + (f"   ({few} runs)" if few < runs else "")
     if setting is MUSHROOMS:
         yield from _pooled(setting, runs)
-    for name in (OURS, "ours, final='lloyd'"):
+    for name in [name for name in both if name != PAPER]:
         yield f"  {name}: {_verdict(setting, done[PAPER], done[name])}"
 
 
