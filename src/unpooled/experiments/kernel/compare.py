@@ -1,11 +1,11 @@
 """Kernel k-means without pooling: the paper's way, ours, and their rivals, by NMI and numbers sent.
 
 Every number sent counts: for the bandwidth, for the embedding and for the final clustering. The
-paper's way has T = 50. A run's number is the seed of the parties' rows and of the method (on Covertype that and
-1000), so methods are compared in pairs: given is the mean difference of ours to the paper's way with its
-95 % interval (Student's). Our own bars: on Mushrooms a mean NMI of .53 with at most 10,000 numbers
-in at most 5 rounds; on MNIST and Covertype an NMI that is not lower beyond that interval, with at
-most a fifth of the numbers.
+paper's way has T = 50. A run's number is the seed of the parties' rows and of the method (on
+Covertype that and 1000), so methods are compared in pairs: given is the mean difference of ours to
+the paper's way with its 95 % interval (Student's). Our own bars: on Mushrooms a mean NMI of .53
+with at most 10,000 numbers in at most 5 rounds; on MNIST and Covertype an NMI that is not lower
+beyond that interval, with at most a fifth of the numbers.
 
     unpooled reproduce kernel-compare --runs 40
 """
