@@ -27,7 +27,7 @@ from unpooled.drivers.identity import Identity, fingerprint
 from unpooled.drivers.link import HELLO, Link, Received, Up
 from unpooled.drivers.local import run_mesh, run_star
 from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.net_star import COORDINATOR, words
+from unpooled.drivers.net_star import COORDINATOR, _wrong_result, words
 from unpooled.drivers.network import Node
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
@@ -36,8 +36,12 @@ from unpooled.errors import ProtocolError, QuorumLost, StateError
 from unpooled.graphs import topology
 from unpooled.protocols.dgc import DGC
 from unpooled.protocols.federated import FederatedKMeans
+from unpooled.protocols.kernel import GAMMA, MAP, SEED, Kernel
+from unpooled.protocols.kernel_kmeans import KernelKMeans
+from unpooled.protocols.krylov import BlockKrylov
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.standardised import MEAN, SCALE, Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.starts import Start
 from unpooled.types import Parties
@@ -620,9 +624,11 @@ def test_questions_that_make_no_sense_are_not_answered(
         {"centers": np.zeros((0, 2))},
         {"centers": np.zeros((3, 2), dtype=np.float32)},
         {"mean": np.zeros(2)},
+        {"centers": np.zeros((3, 2)), "mean": np.zeros(3), "scale": np.ones(2)},
+        {"centers": np.zeros((3, 2)), "mean": np.zeros(2), "scale": np.zeros(2)},
         {"centers": np.zeros((3, 2)), "rows": np.zeros((9, 2))},
     ],
-    ids=["nan", "columns", "axes", "none", "type", "other", "undeclared"],
+    ids=["nan", "columns", "axes", "none", "type", "other", "mean", "scale", "undeclared"],
 )
 def test_a_result_that_cannot_be_one_is_not_taken(
     victim: tuple[Network, Intruder], result: dict[str, np.ndarray]
@@ -632,6 +638,21 @@ def test_a_result_that_cannot_be_one_is_not_taken(
     assert isinstance(coordinator.answer("P1", first_ask(network)), Reply)
     assert network.refused("P1") == {(COORDINATOR, "does not fit"): 1}
     assert network.results == {}
+
+
+def test_a_result_that_rows_cannot_be_embedded_by_is_wrong() -> None:
+    inner = OneShotKMeans(3, 3)
+    scaled = {"centers": np.zeros((3, 2)), MEAN: np.zeros(2), SCALE: np.ones(2)}
+    assert _wrong_result(Standardised(inner), scaled, 2) is None
+    for other in ({SCALE: np.array([1.0, 0.0])}, {SCALE: -np.ones(2)}, {MEAN: np.zeros(3)}):
+        assert _wrong_result(Standardised(inner), {**scaled, **other}, 2)
+    kernel = Kernel("gaussian", 6)
+    told = {GAMMA: np.ones(1), SEED: np.zeros(1, np.int64), MAP: np.zeros((6, 2))}
+    protocol = KernelKMeans(kernel, None, inner, BlockKrylov(kernel, 2, 3), 2)
+    known = {"centers": np.zeros((3, 2)), **told}
+    assert _wrong_result(protocol, known, 2) is None
+    for other in ({GAMMA: np.zeros(1)}, {SEED: -np.ones(1, np.int64)}, {MAP: np.zeros((5, 2))}):
+        assert _wrong_result(protocol, {**known, **other}, 2)
 
 
 def test_another_run_of_a_plan_gets_no_answers(victim: tuple[Network, Intruder]) -> None:

@@ -46,7 +46,6 @@ from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, PartyId
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.message import Ask, Message, Note, Post, Reply
-from unpooled.wire.policy import Release
 from unpooled.wire.shapes import lengths, misfit
 
 COORDINATOR = "coordinator"
@@ -316,7 +315,7 @@ class StarParty:
         self.site = site
         self.clerk = Clerk(site)
         self._asks = {release.kind: release for release in protocol.asks}
-        self._shared = protocol.shared
+        self._protocol = protocol
         self._columns = site.data.rows.shape[1]
         self._state = state
         self._timing = timing
@@ -342,7 +341,7 @@ class StarParty:
                 silence = monotonic()
                 kind = event.message.kind
                 if kind == _RESULT:
-                    wrong = _wrong_result(self._shared, event.message.body, self._columns)
+                    wrong = _wrong_result(self._protocol, event.message.body, self._columns)
                     if wrong is None:
                         self._say(_BYE)
                         return event.message.body
@@ -463,11 +462,16 @@ class StarParty:
         )
 
 
-def _wrong_result(shared: Release, body: Body, n_columns: int) -> str | None:
+def _wrong_result(protocol: StarProtocol, body: Body, n_columns: int) -> str | None:
     """Why rows cannot be labelled by this; None if they may be."""
-    wrong = misfit(shared, body, n_columns)
+    wrong = misfit(protocol.shared, body, n_columns)
     if wrong is None and "centers" in body and not len(body["centers"]):
         wrong = "there are no centres"
+    if wrong is None:
+        try:
+            protocol.embedded(np.empty((0, n_columns)), body)
+        except ProtocolError as error:
+            wrong = str(error).rstrip(".")
     return wrong
 
 
