@@ -32,7 +32,8 @@ from unpooled.errors import InputError
 from unpooled.kernels import centers
 from unpooled.kernels.features import KERNELS
 from unpooled.kernels.kmeans import distinct_rows
-from unpooled.kernels.landmarks import Span, above_rounding
+from unpooled.kernels.lanczos import above_rounding, signs
+from unpooled.kernels.landmarks import Span
 from unpooled.protocols.bandwidth import in_units
 from unpooled.types import FloatArray, IntArray
 
@@ -108,7 +109,9 @@ class EmbeddedKMeans(
         _refuse_too_few_rows(rows, n_clusters, n_components)
         if gamma is None:
             gamma = in_units(name, mean_distance(rows), rows.shape[1])
-        found = _upright(self._embedding(rows, Kernel(name, gamma), n_components, rng))
+        found = self._embedding(rows, Kernel(name, gamma), n_components, rng)
+        sign = signs(found.rows)
+        found = replace(found, map=found.map * sign, rows=found.rows * sign)
         start = int(rng.integers(2**31 - 1))
         clustering = KMeans(n_clusters, n_init=n_init, random_state=start).fit(found.rows)
 
@@ -159,13 +162,6 @@ def roots(eigenvalues: FloatArray, size: int) -> tuple[FloatArray, FloatArray]:
     kept = above_rounding(eigenvalues, size)
     root = np.sqrt(np.where(kept, eigenvalues, 0.0))
     return root, np.divide(1.0, root, out=np.zeros_like(root), where=kept)
-
-
-def _upright(found: Embedding) -> Embedding:
-    """The same with every column's largest coordinate positive: a solver's signs are chance."""
-    largest = np.abs(found.rows).argmax(axis=0)
-    signs = np.where(found.rows[largest, np.arange(len(largest))] < 0, -1.0, 1.0)
-    return replace(found, map=found.map * signs, rows=found.rows * signs)
 
 
 def _refuse_too_few_rows(rows: FloatArray, n_clusters: int, n_components: int) -> None:

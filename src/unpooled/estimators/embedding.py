@@ -13,6 +13,7 @@ from unpooled.errors import InputError
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels import centers
 from unpooled.kernels.features import SHIFT_INVARIANT
+from unpooled.protocols.kernel import GAMMA
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
 from unpooled.types import Body, FloatArray, IntArray, Parties
@@ -36,6 +37,7 @@ class EmbeddingEstimator(StarEstimator):
         self.embedding_by_ = {
             name: np.array(value) for name, value in result.items() if name.startswith("kernel.")
         }
+        self.gamma_ = float(result[GAMMA][0])
 
     def _n_rounds(self, run: Run) -> int:
         return run.traffic.rounds

@@ -14,7 +14,7 @@ from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.kernel import GAMMA, Kernel, Solver
+from unpooled.protocols.kernel import Kernel, Solver
 from unpooled.protocols.kernel_kmeans import KernelKMeans as Protocol
 from unpooled.protocols.krylov import BlockKrylov
 from unpooled.protocols.oneshot import OneShotKMeans
@@ -229,5 +229,4 @@ class KernelKMeans(EmbeddingEstimator):
 
     def _keep(self, result: Body) -> None:
         super()._keep(result)
-        self.gamma_ = float(result[GAMMA][0])
         self.eigenvalues_ = np.array(result["eigenvalues"])

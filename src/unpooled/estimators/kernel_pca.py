@@ -11,7 +11,7 @@ from unpooled.errors import InputError
 from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.kernels.features import KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.kernel import GAMMA, Kernel
+from unpooled.protocols.kernel import Kernel
 from unpooled.protocols.kernel_pca import KernelPCAKMeans as Protocol
 from unpooled.types import Body, Parties
 
@@ -119,5 +119,4 @@ class KernelPCAKMeans(EmbeddingEstimator):
 
     def _keep(self, result: Body) -> None:
         super()._keep(result)
-        self.gamma_ = float(result[GAMMA][0])
         self.eigenvalues_ = np.array(result["eigenvalues"])

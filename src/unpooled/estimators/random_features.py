@@ -8,9 +8,9 @@ from unpooled.checks import number_or, one_of, whole
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.kernel import GAMMA, Kernel
+from unpooled.protocols.kernel import Kernel
 from unpooled.protocols.kernel_kmeans import RandomFeatureKMeans as Protocol
-from unpooled.types import Body, Parties
+from unpooled.types import Parties
 
 
 class RandomFeatureKMeans(EmbeddingEstimator):
@@ -85,7 +85,3 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
         gamma = number_or("mean-distance", "gamma", self.gamma)
         return Protocol(kernel, gamma, CoresetKMeans(n_clusters, size, n_init=n_init))
-
-    def _keep(self, result: Body) -> None:
-        super()._keep(result)
-        self.gamma_ = float(result[GAMMA][0])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from unpooled.types import FloatArray
+from unpooled.types import BoolArray, FloatArray
 
 _EPS = float(np.finfo(float).eps)
 
@@ -117,7 +117,7 @@ def nystrom(basis: FloatArray, products: FloatArray, count: int) -> tuple[FloatA
     """
     inner = basis.T @ products
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    kept = values > len(inner) * _EPS * max(values[-1], 0.0)
+    kept = above_rounding(values, len(values))
     factor = products @ (vectors[:, kept] / np.sqrt(values[kept]))
     left, singular, _ = np.linalg.svd(factor, full_matrices=False)
     return singular[:count] ** 2, left[:, :count]
@@ -134,3 +134,14 @@ def residual(basis: FloatArray, products: FloatArray, count: int) -> float:
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     apart = products @ vectors - (basis @ vectors) * values
     return float(np.linalg.norm(apart, axis=0).max() / values[0])
+
+
+def above_rounding(values: FloatArray, size: int) -> BoolArray:
+    """Which eigenvalues or singular values of a matrix of this size are more than rounding."""
+    return np.asarray(values > size * _EPS * values.max(initial=0.0))
+
+
+def signs(columns: FloatArray) -> FloatArray:
+    """±1 for every column, by which its largest entry is positive: a solver's signs are chance."""
+    largest = np.take_along_axis(columns, np.abs(columns).argmax(axis=0)[None], axis=0)[0]
+    return np.where(largest < 0, -1.0, 1.0)

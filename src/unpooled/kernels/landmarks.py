@@ -36,8 +36,9 @@ import numpy as np
 from unpooled.chunks import add_in_chunks, in_chunks
 from unpooled.errors import InputError
 from unpooled.kernels.features import SHIFT_INVARIANT, exact
+from unpooled.kernels.lanczos import above_rounding
 from unpooled.kernels.segments import sums_by_label
-from unpooled.types import BoolArray, FloatArray, IntArray
+from unpooled.types import FloatArray, IntArray
 
 _EPS = float(np.finfo(float).eps)
 
@@ -157,11 +158,6 @@ def leading(matrix: FloatArray, count: int | None = None) -> tuple[FloatArray, F
     _, singular, right = np.linalg.svd(matrix, full_matrices=False)
     kept = np.flatnonzero(above_rounding(singular, max(matrix.shape)))[:count]
     return singular[kept], right[kept]
-
-
-def above_rounding(values: FloatArray, size: int) -> BoolArray:
-    """Which eigenvalues or singular values of a matrix of this size are more than rounding."""
-    return np.asarray(values > size * _EPS * values.max(initial=0.0))
 
 
 def refuse_overflow(values: FloatArray, kernel: str, gamma: float) -> FloatArray:

@@ -46,7 +46,7 @@ from typing import TypeAlias
 import numpy as np
 
 from unpooled.errors import InputError, ProtocolError
-from unpooled.kernels.lanczos import Lanczos, found, settled
+from unpooled.kernels.lanczos import Lanczos, above_rounding, found, settled
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.coreset import digest
 from unpooled.protocols.kernel import (
@@ -173,13 +173,11 @@ class Run:
 
 
 def _above(pairs: Eigenpairs, threshold: float) -> tuple[FloatArray, FloatArray]:
-    rounding = len(pairs.vectors) * _EPS * float(pairs.values.max(initial=0.0))
-    above = pairs.values > max(threshold, rounding)
+    above = above_rounding(pairs.values, len(pairs.vectors)) & (pairs.values > threshold)
     return pairs.values[above], pairs.vectors[:, above]
 
 
 _DRAW = "kernel.draw"
-_EPS = float(np.finfo(float).eps)
 
 
 def _about_draw(ask: Release) -> Release:

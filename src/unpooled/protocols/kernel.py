@@ -146,9 +146,3 @@ def used_weights(data: PartyData) -> tuple[FloatArray, np.ndarray, str]:
 def padded(columns: FloatArray, count: int) -> FloatArray:
     """The same with zero columns, up to ``count``."""
     return np.pad(columns, ((0, 0), (0, count - columns.shape[1])))
-
-
-def upright(columns: FloatArray) -> FloatArray:
-    """The same with every column's largest entry positive: a solver's signs follow its rounding."""
-    largest = np.take_along_axis(columns, np.abs(columns).argmax(axis=0)[None], axis=0)
-    return np.asarray(columns * np.where(largest < 0, -1.0, 1.0))

@@ -29,6 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.kernels.lanczos import signs
 from unpooled.protocols import bandwidth
 from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.kernel import (
@@ -38,7 +39,6 @@ from unpooled.protocols.kernel import (
     Solver,
     about_features,
     finite,
-    upright,
 )
 from unpooled.protocols.star import StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyId
@@ -128,7 +128,7 @@ class KernelKMeans(OnFeatures):
         solution = yield from self.solver.find(draw, rng)
         values = solution.eigenvalues
         weights = np.where(values > 0, values, 1.0) ** (self.power - 0.5)
-        onto = upright(solution.onto)
+        onto = solution.onto * signs(solution.onto)
         onto[:, : len(values)] *= weights
         return {**draw.told, MAP: onto}, {"eigenvalues": values}
 
