@@ -310,7 +310,7 @@ def _mesh_rate(
         protocol = DGC(start, max_rounds=rounds, tol=0.0, step_size=0.1)
     number = np.array([PEERS.index(name)])
     ring = topology("ring", PEERS)
-    block = Block(parties.select(number), ring.neighbourhood(number), ring.reach, 0)
+    block = Block.of(parties.select(number), ring, number, 0, STUDY)
     times: list[float] = []
     peer = MeshPeer(
         protocol,

@@ -86,8 +86,8 @@ class Network:
         if isinstance(protocol, MeshProtocol):
             number = np.array([names.index(name)])
             assert self.topology is not None
-            near, reach = self.topology.neighbourhood(number), self.topology.reach
-            block = Block(self.parties.select(number), near, reach, self.seed)
+            rows = self.parties.select(number)
+            block = Block.of(rows, self.topology, number, self.seed, self.policy)
             return MeshPeer(protocol, block, names, node, state, self.policy, timing)
         if name == COORDINATOR:
             more: dict[str, Any] = {"quorum": self.quorum, "n_columns": columns}

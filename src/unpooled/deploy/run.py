@@ -130,8 +130,7 @@ def run_peer(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Set
     state = StateDirectory(setting.to, plan.hash.hex(), name)
     node = _node(plan, member, state, setting)
     number = np.array([plan.names.index(name)])
-    near = plan.topology.neighbourhood(number)
-    block = Block(parties, near, plan.topology.reach, plan.run_seed)
+    block = Block.of(parties, plan.topology, number, plan.run_seed, own.policy)
     peer = MeshPeer(
         protocol,
         block,

@@ -56,15 +56,31 @@ class AnswerLost:
     until: int | None = None
 
 
-Fault = LinkLost | UserDown | Deaf | AnswerLost
+@dataclass(frozen=True)
+class MessagesLost:
+    """In a mesh, every message is lost with probability ``rate``, and sent again until it arrives.
+
+    Nothing but time is lost by it: see :class:`unpooled.drivers.resending.Resending`.
+    """
+
+    rate: float
+    seed: int = 0
+
+
+Fault = LinkLost | UserDown | Deaf | AnswerLost | MessagesLost
 
 
 class Faults:
     """The state of links and users in every exchange."""
 
     def __init__(self, faults: Iterable[Fault], n_users: int) -> None:
-        self._faults = tuple(faults)
+        faults = tuple(faults)
+        self.losses = tuple(fault for fault in faults if isinstance(fault, MessagesLost))
+        self._faults = tuple(fault for fault in faults if not isinstance(fault, MessagesLost))
         self._n_users = n_users
+        for loss in self.losses:
+            if not 0 <= loss.rate < 1:
+                raise InputError(f"{loss} must lose a share of messages from 0 to below 1.")
         for fault in self._faults:
             users = [
                 getattr(fault, end)
@@ -102,7 +118,7 @@ class Faults:
                 up &= ~((a == fault.user) & (b == fault.neighbour))
         return up
 
-    def _at(self, exchange: int) -> list[Fault]:
+    def _at(self, exchange: int) -> list[LinkLost | UserDown | Deaf | AnswerLost]:
         return [
             fault
             for fault in self._faults

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from unpooled.checks import whole
 from unpooled.drivers.faults import Faults
 from unpooled.drivers.options import Options, Run, serving
+from unpooled.drivers.resending import Resending
 from unpooled.errors import InputError, ProtocolError
 from unpooled.graphs import Topology
 from unpooled.protocols.mesh import Block, Heard, MeshProtocol
@@ -36,6 +39,7 @@ def run_mesh(
             f"The topology has {topology.n_users} users but there are {len(parties)} parties."
         )
     faults = Faults(options.faults, len(parties))
+    resending = Resending(topology, faults.losses)
     users = np.array_split(np.arange(len(parties)), min(blocks, len(parties)))
     hosts = [_Host(protocol, parties, own, topology, seed, options) for own in users]
     with serving(options) as serve:
@@ -43,12 +47,13 @@ def run_mesh(
         exchange = 0
         while any(host.post for host in hosts):
             _tell(hosts, observe)
-            _exchange(hosts, faults, exchange)
+            _exchange(hosts, faults, exchange, resending.tries(exchange))
             exchange += 1
             serve(_Host.go_on, hosts)
         _tell(hosts, observe)
     entries = ((host.users, entry) for host in hosts for entry in host.ledger.entries)
-    return Run(_merged([host.result for host in hosts]), Traffic.of(parties.names, entries))
+    traffic = Traffic.of(parties.names, entries)
+    return Run(_merged([host.result for host in hosts]), traffic, elapsed=resending.elapsed)
 
 
 class _Host:
@@ -64,9 +69,10 @@ class _Host:
         options: Options,
     ) -> None:
         own = parties.select(users)
+        policy = options.policy_of(*own.names)
         self.users = users
-        self.block = Block(own, topology.neighbourhood(users), topology.reach, seed)
-        self.ledger = Ledger(own.names, protocol.releases, options.policy_of(*own.names))
+        self.block = Block.of(own, topology, users, seed, policy)
+        self.ledger = Ledger(own.names, protocol.releases, policy)
         self.post: Post | None = None
         """What the peer wants to say now; None once it has returned."""
         self.words: Post | None = None
@@ -103,52 +109,81 @@ class _Host:
                 )
         self.post = said
 
-    def speak(self, awake: BoolArray, exchange: int) -> BoolArray:
-        """Lets the post out through the ledger; which users have sent something."""
-        sending = np.zeros(len(self.block), dtype=bool)
+    def speak(self, awake: BoolArray, exchange: int, tries: sp.csr_array | None) -> BoolArray:
+        """Lets the post out through the ledger; on which of the block's links words are sent."""
+        near = self.block.neighbourhood
         if self.post is None:
-            return sending
-        everyone = np.ones_like(sending) if self.post.senders is None else self.post.senders
-        sending = everyone & awake[self.users]
-        degrees = self.block.neighbourhood.degrees
-        copies = degrees if sending.all() else np.where(sending, degrees, 0)
+            return np.zeros(len(near.ends[0]), dtype=bool)
+        spoken = np.repeat(self.running & awake[self.users], near.degrees)
+        if self.post.to is not None:
+            spoken &= self.post.to
+        copies = near.degrees
+        if tries is not None or not spoken.all():
+            times = 1 if tries is None else tries[self.users].data
+            at = np.repeat(np.arange(len(self.block)), near.degrees)
+            copies = np.bincount(at, spoken * times, len(self.block)).astype(np.int64)
         self.words = self.post
         if copies.any():
             self.words = self.ledger.send(self.post, copies, exchange)
         if self.words is None:
-            return np.zeros_like(sending)
+            return np.zeros_like(spoken)
         if copies.any() and self._options.watch is not None:
             self._options.watch(self.block.parties.names[0], self.words)
         if self._options.through_codec:
             body = decode(encode(self.words)).body
-            self.words = Post(self.words.kind, self.words.round, body, self.words.senders)
-        return sending
+            self.words = replace(self.words, body=body)
+        return spoken
+
+    @property
+    def running(self) -> BoolArray:
+        """Which users have not come to their end."""
+        if self.post is not None and self.post.senders is not None:
+            return self.post.senders
+        return np.full(len(self.block), self.post is not None)
 
 
-def _exchange(hosts: list[_Host], faults: Faults, exchange: int) -> None:
+def _exchange(
+    hosts: list[_Host], faults: Faults, exchange: int, tries: sp.csr_array | None
+) -> None:
     """Carries the posts of one exchange: lets them out, finds who hears what, counts both."""
     _refuse_mixture(hosts)
     awake = faults.awake(exchange)
-    sends = np.concatenate([host.speak(awake, exchange) for host in hosts])
+    running = np.concatenate([host.running for host in hosts])
+    spoken = [host.speak(awake, exchange, tries) for host in hosts]
     kind = next(host.post.kind for host in hosts if host.post is not None)
     known = [host.words is not None and host.words.kind == kind for host in hosts]
-    heard_of = np.repeat(known, [len(host.block) for host in hosts])
-    spoken = _everyone(hosts, known, len(awake))
-    smooth = bool(sends.all()) and not faults.any_at(exchange)
+    words = _everyone(hosts, known, len(awake))
+    smooth = all(sent.all() for sent in spoken) and not faults.any_at(exchange)
+    sent = _sent(hosts, spoken, len(awake))
     for host in hosts:
         near = host.block.neighbourhood
         links, arrived = near.links, near.degrees
+        present, ended = np.ones((2, len(near.ends[0])), dtype=bool)
+        ended[:] = False
         if not smooth:
             own, other = near.ends
             up = awake[own] & awake[other] & faults.carries(exchange, own, other)
-            links = near.keep(up & heard_of[other])
-            arrived = np.asarray(np.diff(near.keep(up & sends[other]).indptr), dtype=np.int64)
+            present, ended = up & running[other], up & ~running[other]
+            fresh = up & np.isin(other * len(awake) + own, sent)
+            stands = ended & np.repeat(known, [len(host.block) for host in hosts])[other]
+            links = near.keep(fresh | stands)
+            arrived = np.asarray(np.diff(near.keep(fresh).indptr), dtype=np.int64)
         if host.post is not None:
             own_words = host.words if host.words is not None else host.post
-            outer = sealed({name: values[near.outer] for name, values in spoken.items()})
-            host.heard = Heard(links, own_words.body, outer, awake[host.users])
+            outer = sealed({name: values[near.outer] for name, values in words.items()})
+            up_here = awake[host.users]
+            host.heard = Heard(links, own_words.body, outer, up_here, present, ended)
         if host.words is not None:
             host.ledger.receive(host.words, arrived, exchange)
+
+
+def _sent(hosts: list[_Host], spoken: list[BoolArray], n_users: int) -> IntArray:
+    """The links on which words are sent, each as one number made of sender and receiver."""
+    numbers = []
+    for host, sent in zip(hosts, spoken, strict=True):
+        own, other = host.block.neighbourhood.ends
+        numbers.append((own * n_users + other)[sent])
+    return np.concatenate(numbers)
 
 
 def _everyone(hosts: list[_Host], known: list[bool], n_users: int) -> Body:

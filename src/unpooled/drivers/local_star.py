@@ -37,6 +37,8 @@ def run_star(
     if tree is None and any(isinstance(fault, LinkLost | Deaf) for fault in options.faults):
         raise InputError("A star has no links between parties to lose; use UserDown.")
     faults = Faults(options.faults, len(parties))
+    if faults.losses:
+        raise InputError(f"{faults.losses[0]} is for a mesh; a star has AnswerLost.")
     route = Route() if tree is None else Relay(tree, parties.names)
     sites = [
         Site(protocol, parties[i], (seed, i), options.policy_of(name), route.link(i))

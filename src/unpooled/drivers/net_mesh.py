@@ -496,11 +496,13 @@ def heard_by_one(
     """What a single user has heard, from those of its neighbours that spoke."""
     outer = near.outer.tolist()
     if len(spoken) == len(outer):
-        return Heard(near.links, own, Apart([spoken[j] for j in outer]), np.array([awake]))
+        all_ = np.ones(len(outer), dtype=bool)
+        words = Apart([spoken[j] for j in outer])
+        return Heard(near.links, own, words, np.array([awake]), all_, ~all_)
     nothing = {name: np.zeros_like(value) for name, value in own.items()}
     alive = np.array([int(j) in spoken for j in near.ends[1]], dtype=bool)
     bodies = [spoken.get(j, nothing) for j in outer]
-    return Heard(near.keep(alive), own, Apart(bodies), np.array([awake]))
+    return Heard(near.keep(alive), own, Apart(bodies), np.array([awake]), alive, ~alive & False)
 
 
 def _alike(one: Body, other: Body) -> bool:

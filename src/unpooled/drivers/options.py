@@ -32,6 +32,9 @@ class Run:
     traffic: Traffic
     remarks: Mapping[PartyId, tuple[Remark, ...]] = field(default_factory=dict)
     """What parties held back, from their own ledgers."""
+    elapsed: int = 0
+    """In a mesh, the exchanges that it took, those included in which lost messages were repeated.
+    """
 
     @property
     def remarks_in_words(self) -> dict[PartyId, list[str]]:

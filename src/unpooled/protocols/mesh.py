@@ -20,10 +20,10 @@ from typing import ClassVar, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from unpooled.graphs import Neighbourhood
+from unpooled.graphs import Neighbourhood, Topology
 from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray, Parties
 from unpooled.wire.message import Note, Post
-from unpooled.wire.policy import Release
+from unpooled.wire.policy import Policy, Release
 
 Result = TypeVar("Result")
 
@@ -34,12 +34,27 @@ class Block:
 
     ``reach`` is a number of exchanges after which a word from any user has reached every other:
     the diameter of the graph or a bound on it, known from the plan like the graph itself.
+    ``min_count`` is that of the users' policy: they hold back by themselves what is about fewer
+    rows, where a method lets them.
     """
 
     parties: Parties
     neighbourhood: Neighbourhood
-    reach: int
+    graph: Topology
     seed: int
+    min_count: int = 1
+
+    @classmethod
+    def of(
+        cls, parties: Parties, graph: Topology, users: IntArray, seed: int, policy: Policy
+    ) -> Block:
+        """The block of ``users``, whose rows are ``parties``, under their policy."""
+        least = getattr(policy, "min_count", 1)
+        return cls(parties, graph.neighbourhood(users), graph, seed, least)
+
+    @property
+    def reach(self) -> int:
+        return self.graph.reach
 
     def __len__(self) -> int:
         return len(self.parties)
@@ -81,12 +96,19 @@ class Heard:
     :class:`~unpooled.graphs.Neighbourhood`); ``own`` is what the block itself posted, ``outer``
     what users outside said; ``awake`` marks the users that are running: one that is not takes no
     step, and what it knew stays as it was.
+
+    ``present`` and ``ended`` tell of all of the block's links, in the order of
+    ``Neighbourhood.ends``: whether the neighbour took part in this exchange, be it that it had
+    nothing to say, and whether it had come to its end before, so that its last words stand for it.
+    Of a neighbour that is neither, nothing is known: it is down, or the link is.
     """
 
     links: sp.csr_array
     own: Body
     outer: Body
     awake: BoolArray
+    present: BoolArray
+    ended: BoolArray
 
     @property
     def degrees(self) -> IntArray:

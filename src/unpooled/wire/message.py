@@ -74,13 +74,16 @@ class Post:
     """What the users of a block tell their neighbours in one exchange.
 
     Every array has one entry per user of the block along its first axis. ``senders`` marks the
-    users that speak; None means all of them.
+    users that speak; None means all of them. ``to`` marks the links that their words go out on, in
+    the order of :attr:`unpooled.graphs.Neighbourhood.ends`; None means all of them. Whoever is not
+    spoken to learns that there is nothing for it.
     """
 
     kind: str
     round: int
     body: Body
     senders: BoolArray | None = None
+    to: BoolArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", sealed(self.body))
