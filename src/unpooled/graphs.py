@@ -26,6 +26,7 @@ NAMED = {
     "complete": nx.complete_graph,
 }
 _EXACT_DIAMETER_UP_TO = 512
+_ALL_EIGENVALUES_UP_TO = 1024
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,32 @@ class Topology:
             return int(self._hops(np.arange(self.n_users)).max())
         return 2 * int(self._hops(np.unique(self.components, return_index=True)[1]).max())
 
+    @cached_property
+    def mixing(self) -> sp.csr_array:
+        """D_w - (w_ij) with w_ij = 1 / max(deg_i, deg_j): see `kernels.polynomials`."""
+        rows = np.repeat(np.arange(self.n_users), self.degrees)
+        weights = 1.0 / np.maximum(self.degrees[rows], self.degrees[self.adjacency.indices])
+        w = sp.csr_array(
+            (weights, self.adjacency.indices, self.adjacency.indptr), shape=self.adjacency.shape
+        )
+        return sp.csr_array(sp.diags_array(np.asarray(w.sum(axis=1)).reshape(-1)) - w)
+
+    @cached_property
+    def mixing_spectrum(self) -> FloatArray | None:
+        """The eigenvalues of ``mixing``, ascending; None where finding them takes long."""
+        if self.n_users > _ALL_EIGENVALUES_UP_TO:
+            return None
+        return np.asarray(np.linalg.eigvalsh(self.mixing.toarray()))
+
+    @cached_property
+    def mixing_bounds(self) -> tuple[float, float]:
+        """What the eigenvalues of ``mixing`` of a connected graph, but the 0, lie between."""
+        start = np.random.default_rng(0).normal(size=self.n_users)
+        turned = 2 * sp.eye_array(self.n_users) - self.mixing
+        low = 2 - sp.linalg.eigsh(turned, 2, v0=start, tol=1e-4, return_eigenvectors=False).min()
+        high = sp.linalg.eigsh(self.mixing, 1, v0=start, tol=1e-4, return_eigenvectors=False).max()
+        return 0.99 * float(low), min(2.0, 1.01 * float(high))
+
     def _hops(self, users: IntArray) -> FloatArray:
         hops: FloatArray = np.asarray(
             sp.csgraph.dijkstra(self.adjacency, directed=False, indices=users, unweighted=True)
@@ -94,10 +121,12 @@ class Topology:
         # Columns are renumbered, but each row keeps the order of the global numbers: a sum over
         # neighbours then adds in the same order however the users are split over hosts.
         links = _links(place[rows.indices], rows.indptr, len(users) + len(outer))
-        partner = np.repeat(self.degrees[users], np.diff(rows.indptr)) + self.degrees[rows.indices]
+        own, partner = np.repeat(self.degrees[users], np.diff(rows.indptr)), rows.indices
         largest = np.zeros(len(users), dtype=np.int64)
-        np.maximum.at(largest, np.repeat(np.arange(len(users)), np.diff(rows.indptr)), partner)
-        return Neighbourhood(np.asarray(users), outer, links, largest)
+        of_link = np.repeat(np.arange(len(users)), np.diff(rows.indptr))
+        np.maximum.at(largest, of_link, own + self.degrees[partner])
+        weights = 1.0 / np.maximum(own, self.degrees[partner])
+        return Neighbourhood(np.asarray(users), outer, links, largest, weights)
 
 
 @dataclass(frozen=True)
@@ -107,12 +136,15 @@ class Neighbourhood:
     ``links`` is (n, n + len(outer)): row ``i`` has a one for every neighbour of the block's user
     ``i``, first the block's own users, then the outer ones. ``edge_degrees`` is what each user
     knows of max over edges (deg_i + deg_j), which bounds the largest eigenvalue of the Laplacian.
+    ``weights`` has 1 / max(deg_i, deg_j) for every link: both ends know it, and a user's add up to
+    at most 1.
     """
 
     users: IntArray
     outer: IntArray
     links: sp.csr_array
     edge_degrees: IntArray
+    weights: FloatArray
 
     @cached_property
     def degrees(self) -> IntArray:
@@ -120,17 +152,34 @@ class Neighbourhood:
         return np.asarray(np.diff(self.links.indptr), dtype=np.int64)
 
     @cached_property
+    def holder(self) -> IntArray:
+        """The user of every link, by its place in the block."""
+        return np.repeat(np.arange(len(self.users)), self.degrees)
+
+    @cached_property
     def ends(self) -> tuple[IntArray, IntArray]:
         """The two users of every link, by global number: the block's own, then the neighbour."""
-        own = np.repeat(self.users, self.degrees)
+        own = self.users[self.holder]
         return own, np.concatenate([self.users, self.outer])[self.links.indices]
 
     def keep(self, alive: BoolArray) -> sp.csr_array:
         """``links`` with only the entries marked, for an exchange in which some were silent."""
         if alive.all():
             return self.links
-        count = np.concatenate([[0], np.cumsum(alive)])
-        return _links(self.links.indices[alive], count[self.links.indptr], int(self.links.shape[1]))
+        return self._marked(alive, np.ones(int(alive.sum())))
+
+    def mixing(self, used: BoolArray) -> sp.csr_array:
+        """The weights of the links marked, in the form of ``links``."""
+        return self._everyone_mixing if used.all() else self._marked(used, self.weights[used])
+
+    @cached_property
+    def _everyone_mixing(self) -> sp.csr_array:
+        return self._marked(np.ones(len(self.weights), dtype=bool), self.weights)
+
+    def _marked(self, links: BoolArray, values: FloatArray) -> sp.csr_array:
+        count = np.concatenate([[0], np.cumsum(links)])
+        columns, indptr = self.links.indices[links], count[self.links.indptr]
+        return sp.csr_array((values, columns, indptr), shape=self.links.shape)
 
 
 def topology(graph: Any, names: Sequence[PartyId]) -> Topology:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unpooled.protocols.mesh import Block, MeshProtocol, Peer, max_consensus
+from unpooled.protocols.flooding import max_consensus
+from unpooled.protocols.mesh import Block, MeshProtocol, Peer
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
 from unpooled.wire import Ask, Note, Post, Release

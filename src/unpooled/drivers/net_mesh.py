@@ -7,6 +7,9 @@ a word from it, or after ``patience`` seconds in all. A peer that itself waits f
 when it is asked where it is, so it is not given up with that other one. What was heard goes to the
 journal, then to the algorithm.
 
+**Whom a post is not addressed to** gets a bare one, without a field, which says that there is
+nothing to wait for. It is no release: the ledger neither reviews nor counts it.
+
 **Who is not heard** leaves the sum of this exchange. For ``patience`` seconds every exchange still
 waits for it, ``round_timeout`` at most, so that a network in parts goes on slowly and does not run
 to its end in parts; after that it is not waited for, but may return all the same.
@@ -24,8 +27,8 @@ Methods without memory of such sums (DGC, Kar & Swenson) do not mind; ADMM keeps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic
 from typing import Any
@@ -34,6 +37,14 @@ import numpy as np
 
 from unpooled.drivers import spans
 from unpooled.drivers.link import Received, Up
+from unpooled.drivers.neighbour import (
+    NEVER,
+    Neighbour,
+    Outgoing,
+    alike,
+    heard_by_one,
+    spoken_to,
+)
 from unpooled.drivers.network import CONTROL, Node, Presence
 from unpooled.drivers.spans import Spans
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
@@ -45,8 +56,7 @@ from unpooled.errors import (
     UnpooledError,
     WireError,
 )
-from unpooled.graphs import Neighbourhood
-from unpooled.protocols.mesh import Apart, Block, Heard, MeshProtocol
+from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.types import Body, IntArray, PartyId
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.ledger import Ledger
@@ -58,7 +68,6 @@ _STATUS, _BYE, _SEEN = CONTROL + "status", CONTROL + "bye", CONTROL + "seen"
 _NUDGE = 0.2
 """Seconds after which a silent neighbour is asked where it is."""
 _FARTHEST = 10**9
-_NEVER = -1
 
 
 @dataclass(frozen=True)
@@ -67,36 +76,6 @@ class Timing:
 
     round_timeout: float = 30.0
     patience: float = 120.0
-
-
-@dataclass
-class Neighbour:
-    """What is known of a neighbour."""
-
-    name: PartyId
-    number: int
-    at: int = _NEVER
-    """The latest exchange it is known to be in."""
-    told: tuple[int, int] = (_NEVER, _NEVER)
-    """From its status: the exchange it was in, and the last before that in which it heard us."""
-    heard: int = _NEVER
-    """The last exchange in which it was heard."""
-    posts: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
-    """What it said in this exchange and the next."""
-    fits: int = _NEVER
-    """The latest exchange whose post was looked at and is as it should be."""
-    ended: int | None = None
-    """The last exchange it took part in, once it has said good-bye."""
-    words: tuple[Message, bytes] | None = None
-    """The last it said: what counts once it has ended."""
-    last_word: float = 0.0
-    """When anything came from it."""
-    lost_since: float | None = None
-    seen_our_end: bool = False
-    resent: float = 0.0
-    """When something was last sent to it once more."""
-    silent: Spans = field(default_factory=list)
-    """Exchanges in which it was not heard."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +122,7 @@ class MeshPeer:
         self._note: Note | None = None
         self._exchange = 0
         self._fresh = True
-        self._own: dict[int, bytes] = {}
+        self._own: dict[int, Outgoing] = {}
         """Our posts that a neighbour may still ask for, by exchange."""
         self._all: IntArray = np.array([len(self.neighbours)])
 
@@ -197,38 +176,47 @@ class MeshPeer:
         post = self._let_out(n)
         for other in self.neighbours.values():
             if other.ended is None:
-                self.node.send(other.name, self._own[n], n)
+                self.node.send(other.name, self._own[n].to(other.name), n)
         self._wait(n, post)
-        said = {other.name: self._said_by(other, n, post) for other in self.neighbours.values()}
-        heard = {name: words for name, words in said.items() if words is not None}
-        self._journal.append({"exchange": n}, {name: raw for name, (_, raw) in heard.items()})
-        self._complete(n, post, {name: message.body for name, (message, _) in heard.items()})
+        heard, bare = {}, []
+        for other in self.neighbours.values():
+            said = self._said_by(other, n, post)
+            if said is not None and said[0].body:
+                heard[other.name] = said
+            elif said is not None:
+                bare.append(other.name)
+        header = {"exchange": n, **({"bare": bare} if bare else {})}
+        self._journal.append(header, {name: raw for name, (_, raw) in heard.items()})
+        self._complete(n, post, {name: message.body for name, (message, _) in heard.items()}, bare)
 
     def _let_out(self, n: int) -> Post:
         """What is to be said now, once the policy agreed and the ledger has its line."""
         assert self._post is not None
-        post = self.ledger.send(self._post, self._all, n)
+        to = spoken_to(self._post, list(self.neighbours))
+        whole = len(to) == len(self.neighbours)
+        copies = self._all if whole else np.array([len(to)])
+        post = self.ledger.send(self._post, copies, n) if to else self._post
         if post is None:
             raise PolicyRefusal(
                 f"The policy of {self.name} withholds {self._post.kind!r} of round "
                 f"{self._post.round}, but neighbours cannot go on without; leave the run or "
                 "change the policy."
             )
-        plain = self._own[n] = encode(post)
-        if str(n) not in self._logged:
-            self._log(n, post, plain, list(self.neighbours), again=False)
+        own = self._own[n] = Outgoing(post, encode(post), to)
+        if to and str(n) not in self._logged:
+            self._log(n, own, to, again=False)
         return post
 
-    def _log(self, n: int, post: Message, plain: bytes, to: list[PartyId], *, again: bool) -> None:
+    def _log(self, n: int, own: Outgoing, to: Collection[PartyId], *, again: bool) -> None:
         self._lines.append(
             {
                 "exchange": n,
-                "kind": post.kind,
-                "round": post.round,
-                "to": to,
-                "numbers": sum(value.size for value in post.body.values()),
-                "bytes": len(plain),
-                "digest": sha256(plain).hexdigest(),
+                "kind": own.post.kind,
+                "round": own.post.round,
+                "to": list(to),
+                "numbers": sum(value.size for value in own.post.body.values()),
+                "bytes": len(own.plain),
+                "digest": sha256(own.plain).hexdigest(),
                 **({"again": True} if again else {}),
             }
         )
@@ -267,16 +255,16 @@ class MeshPeer:
                 other.fits = n
                 return True
             del other.posts[n]
-        if other.ended is not None and n > other.ended:
+        if other.ended_before(n):
             return True
         at, heard_us = other.told
         return at > n and heard_us < n  # it went on without us
 
     def _fits(self, other: Neighbour, message: Message, post: Post, n: int) -> bool:
-        """Whether this is what is due in exchange n: it looks like our own post."""
+        """Whether this is what is due in exchange n: it looks like our own post, or is bare."""
         if message.kind != post.kind or message.round != post.round:
             wrong: str | None = f"{message.kind!r} of round {message.round}"
-        elif not _alike(message.body, post.body):
+        elif message.body and not alike(message.body, post.body):
             wrong = "fields or shapes other than its own"
         else:
             wrong = wrong_numbers(self._releases[post.kind], message.body)
@@ -292,39 +280,49 @@ class MeshPeer:
 
     def _said_by(self, other: Neighbour, n: int, post: Post) -> tuple[Message, bytes] | None:
         """What counts as said by the neighbour in exchange n."""
-        if n in other.posts:
-            return other.posts[n]
-        if other.ended is None or n <= other.ended or other.words is None:
-            return None
+        if not other.ended_before(n):
+            return other.posts.get(n)
+        if other.words is None or other.words[0].kind != post.kind:
+            return None  # it ended in another phase and says nothing here
         message, raw = other.words
-        if message.kind != post.kind:
-            return None  # in another phase; it says nothing here
-        alike = Post(message.kind, post.round, message.body)
-        return (message, raw) if self._fits(other, alike, post, n) else None
+        now = Post(message.kind, post.round, message.body)
+        return (message, raw) if message.body and self._fits(other, now, post, n) else None
 
-    def _complete(self, n: int, post: Post, spoken: Mapping[PartyId, Body]) -> None:
-        """Hands on what was heard."""
+    def _complete(
+        self, n: int, post: Post, spoken: Mapping[PartyId, Body], bare: Collection[PartyId]
+    ) -> None:
+        """Hands on what was heard: the words of those who spoke, and who had none."""
+        present, ended, counted = [], [], []
         for other in self.neighbours.values():
-            if other.name in spoken:
-                if other.ended is None or n <= other.ended:
-                    other.heard = n
+            over = other.ended_before(n)
+            here = not over and (other.name in spoken or other.name in bare)
+            if over:
+                ended.append(other.number)
+            if here:
+                present.append(other.number)
+                other.heard = n
+            # One that ended in another phase has no part here: nothing is missing.
+            elsewhere = over and other.words is not None and other.words[0].kind != post.kind
+            if here or elsewhere or other.name in spoken:
+                counted.append(other.name)
             else:
                 spans.add(other.silent, n)
             for old in [e for e in other.posts if e <= n]:
                 del other.posts[old]
-        whole = len(spoken) == len(self.neighbours)
-        self.ledger.receive(post, self._all if whole else np.array([len(spoken)]), n)
+        arrived = len(present) - len(bare)
+        whole = arrived == len(self.neighbours)
+        self.ledger.receive(post, self._all if whole else np.array([arrived]), n)
         still_asked_for = {n, *[o.heard for o in self.neighbours.values()]}
         self._own = {e: own for e, own in self._own.items() if e in still_asked_for}
         numbers = {self.neighbours[name].number: body for name, body in spoken.items()}
-        heard = heard_by_one(self._near, post.body, numbers, awake=True)
+        heard = heard_by_one(self._near, post.body, numbers, present, ended)
         self._exchange = n + 1
         self._advance(lambda: self._peer.send(heard))
-        self._show(n, tuple(spoken))
+        self._show(n, tuple(counted))
 
     def _catch_up(self) -> None:
         """Sleeps through what neighbours have done without us."""
-        target = max((o.at for o in self.neighbours.values() if o.ended is None), default=_NEVER)
+        target = max((o.at for o in self.neighbours.values() if o.ended is None), default=NEVER)
         if target > self._exchange and self._post is not None:
             self._journal.append({"asleep": target}, {})
             self._sleep_until(target)
@@ -401,7 +399,7 @@ class MeshPeer:
 
     def _take_status(self, other: Neighbour, event: Received) -> None:
         at, heard_us, has_ours, answer = _numbers(event.message, 4)
-        if not (0 <= at < _FARTHEST and _NEVER <= heard_us <= at):
+        if not (0 <= at < _FARTHEST and NEVER <= heard_us <= at):
             self._refuse(other, "out of round", f"word of exchange {at}")
             return
         other.at = max(other.at, at)
@@ -419,7 +417,7 @@ class MeshPeer:
 
     def _take_bye(self, other: Neighbour, event: Received) -> None:
         (last,) = _numbers(event.message, 1)
-        if not _NEVER <= last < _FARTHEST:
+        if not NEVER <= last < _FARTHEST:
             self._refuse(other, "out of round", f"a good-bye after exchange {last}")
             return
         if other.ended is None:
@@ -430,11 +428,12 @@ class MeshPeer:
         self.node.send(other.name, Post(_SEEN, 0, {}), self._exchange)
 
     def _send_again(self, other: Neighbour, n: int) -> None:
-        plain, now = self._own.get(n), monotonic()
-        if plain is not None and self.node.up(other.name) and now >= other.resent + _NUDGE / 2:
+        own, now = self._own.get(n), monotonic()
+        if own is not None and self.node.up(other.name) and now >= other.resent + _NUDGE / 2:
             other.resent = now
-            self._log(n, decode(plain), plain, [other.name], again=True)
-            self.node.send(other.name, plain, n)
+            if other.name in own.spoken_to:
+                self._log(n, own, [other.name], again=True)
+            self.node.send(other.name, own.to(other.name), n)
 
     def _tell_place(self, other: Neighbour, *, answer: bool) -> None:
         n = self._exchange
@@ -443,8 +442,10 @@ class MeshPeer:
         self.node.send(other.name, Post(_STATUS, 0, {"place": place}), n)
 
     def _say_bye(self, other: Neighbour, last: int) -> None:
-        words = np.frombuffer(self._own[max(self._own)] if self._own else b"", np.uint8)
-        body = {"place": np.array([last]), "words": words}
+        own = self._own[max(self._own)] if self._own else None
+        # Words that were not meant for this neighbour do not stand for us there either.
+        words = own.plain if own is not None and other.name in own.spoken_to else b""
+        body = {"place": np.array([last]), "words": np.frombuffer(words, np.uint8)}
         self.node.send(other.name, Post(_BYE, 0, body), self._exchange)
 
     def _needs_no_bye(self, other: Neighbour) -> bool:
@@ -478,42 +479,18 @@ class MeshPeer:
             other.ended, raw = int(header["last"]), parts["words"]
             other.words = (decode(raw), raw) if raw else None
         else:
-            self._replay_exchange(int(header["exchange"]), parts)
+            self._replay_exchange(int(header["exchange"]), parts, header.get("bare", ()))
 
-    def _replay_exchange(self, n: int, parts: Mapping[PartyId, bytes]) -> None:
+    def _replay_exchange(
+        self, n: int, parts: Mapping[PartyId, bytes], bare: Collection[PartyId]
+    ) -> None:
         if n != self._exchange or self._post is None:
             raise StateError(
                 f"The journal of {self.name} has exchange {n} where {self._exchange} is due; the "
                 "data, the plan or the program changed since: move the state directory away."
             )
         post = self._let_out(n)
-        self._complete(n, post, {name: decode(raw).body for name, raw in parts.items()})
-
-
-def heard_by_one(
-    near: Neighbourhood, own: Body, spoken: Mapping[int, Body], *, awake: bool
-) -> Heard:
-    """What a single user has heard, from those of its neighbours that spoke."""
-    outer = near.outer.tolist()
-    if len(spoken) == len(outer):
-        all_ = np.ones(len(outer), dtype=bool)
-        words = Apart([spoken[j] for j in outer])
-        return Heard(near.links, own, words, np.array([awake]), all_, ~all_)
-    nothing = {name: np.zeros_like(value) for name, value in own.items()}
-    alive = np.array([int(j) in spoken for j in near.ends[1]], dtype=bool)
-    bodies = [spoken.get(j, nothing) for j in outer]
-    return Heard(near.keep(alive), own, Apart(bodies), np.array([awake]), alive, ~alive & False)
-
-
-def _alike(one: Body, other: Body) -> bool:
-    """Whether both have the same fields, of the same shapes and types."""
-    if one.keys() != other.keys():
-        return False
-    for name, value in one.items():
-        due = other[name]
-        if value.shape != due.shape or value.dtype != due.dtype:
-            return False
-    return True
+        self._complete(n, post, {name: decode(raw).body for name, raw in parts.items()}, bare)
 
 
 def _numbers(message: Message, count: int) -> list[int]:

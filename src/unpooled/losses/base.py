@@ -25,6 +25,10 @@ class Metric:
         """(x - y)' A (x - y) for every row."""
         return np.asarray(np.vecdot(difference, self.apply(difference)))
 
+    def flattened(self, rows: FloatArray) -> FloatArray:
+        """The rows in coordinates in which this is the ordinary distance."""
+        raise NotImplementedError
+
     def check_width(self, n_features: int) -> None:
         """Refuses rows of a width the metric is not made for."""
 
@@ -36,6 +40,9 @@ class Euclidean(Metric):
 
     def apply(self, difference: FloatArray) -> FloatArray:
         return difference
+
+    def flattened(self, rows: FloatArray) -> FloatArray:
+        return rows
 
 
 class Mahalanobis(Metric):
@@ -74,6 +81,10 @@ class Mahalanobis(Metric):
         # One matrix-vector product per row: a product of whole matrices would round a row
         # differently depending on the rows beside it.
         return np.asarray(np.matvec(self.A, difference))
+
+    def flattened(self, rows: FloatArray) -> FloatArray:
+        # With A = C C', (x - y)' A (x - y) = |C'x - C'y|².
+        return np.asarray(rows @ np.linalg.cholesky(self.A))
 
 
 class Loss(ABC):

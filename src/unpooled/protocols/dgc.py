@@ -31,6 +31,24 @@ is then a convex combination of centres and rows, column by column.
 going, W being a user's weight: that is the pace by which a round's movement is divided to tell how
 far there is to go.
 
+**Momentum.** For centres that agree, the plain steps above need about 1/q of them for a fixed
+factor, q = alpha W/rho falling as 1/rho. With ``solver="nesterov"`` the number grows as 1/sqrt(q)
+instead. The cost, its fixed points and the messages stay; a user steps from a point y_i ahead of
+its centres, to which its rows are assigned and which is what it sends:
+
+    x_i(k) <- y_i(k) - alpha g_i(k),   g_i(k) the gradient above, taken at y
+    y_i(k) <- x_i(k) + (a_i(k) - 1)/a' v_i(k),   a' = (1 + sqrt(1 + 4 a_i(k)^2))/2,   a_i(k) <- a'
+
+with v_i(k) the way that x_i(k) has just come and a_i(k) = 1 at first (Nesterov 1983). Where a
+centre has not come downhill, <g_i(k), v_i(k)> >= 0, its momentum starts again from a_i(k) = 1:
+the test of O'Donoghue & Candes (2015), applied by each user to each of its centres, so that
+nothing about it has to be told to anybody. A user that was asleep has v = 0 and starts again too.
+
+Such centres swing: where they turn they hardly move, and where they are fastest the gradient is
+nearly nothing. How far there is to go is therefore told from both, as energy is: it is the larger
+of what the gradient says, alpha |g|/q, and what the speed says, |v|/sqrt(q). The cost may rise
+for a few rounds.
+
 **Special cases.** One party alone: gradient clustering of pooled rows. A graph without edges:
 gradient clustering of every user by itself. In both, the centre of an empty cluster stays.
 
@@ -49,10 +67,12 @@ from unpooled.kernels.segments import ClusterSums
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.limits import BOX, Limits, find_limits, smoothness
 from unpooled.protocols.mesh import Block, Heard, Peer
-from unpooled.protocols.rounds import CentersProtocol, compare
+from unpooled.protocols.rounds import CentersProtocol, compare, farthest
 from unpooled.protocols.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
 from unpooled.wire.message import Note
+
+SOLVERS = ("plain", "nesterov")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +85,7 @@ class DGC(CentersProtocol):
     rho: float = 10.0
     inner_steps: int = 1
     step_size: float | None = None
+    solver: str = "plain"
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -85,25 +106,33 @@ class DGC(CentersProtocol):
         pace = self.pace(block, alpha, limits)
         stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
         labels: IntArray = np.full(len(parties.rows), -1)
+        y, momentum = x, Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
 
         for t in range(self.max_rounds):
             x_before, labels_before = x, labels
 
             # (a) assignment to the nearest own centre
-            labels = nearest(parties.rows, parties.owner, x, self.loss.dissimilarity)
+            labels = nearest(parties.rows, parties.owner, y, self.loss.dissimilarity)
             clusters = ClusterSums(parties.owner, labels, parties.weights, x.shape[:2])
 
             # (b) consensus + innovation
             for b in range(self.inner_steps):
-                heard = yield from stopping.exchange(t * self.inner_steps + b, x)
-                innovation = clusters(self.loss.gradient(x[parties.owner, labels], parties.rows))
+                heard = yield from stopping.exchange(t * self.inner_steps + b, y)
+                innovation = clusters(self.loss.gradient(y[parties.owner, labels], parties.rows))
                 gradient = heard.disagreement("centers") + innovation / self.rho
-                moved = x - self.steps(alpha, clusters, heard) * gradient
-                x = stopping.move(x, stay_inside(self.loss, x, moved))
+                moved = y - self.steps(alpha, clusters, heard) * gradient
+                x_old, y_old = x, y
+                y = x = stopping.move(x, stay_inside(self.loss, y, moved))
+                if momentum:
+                    y = momentum.ahead(x, x - x_old, gradient)
 
             note = compare(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
             yield Note(t, note)
-            if stopping.end_round(note["movement"] / pace, note["changed"]):
+            distance = note["movement"] / pace
+            if momentum:
+                q = pace / self.inner_steps
+                distance = np.maximum(farthest(x - y_old) / q, farthest(x - x_old) / np.sqrt(q))
+            if stopping.end_round(distance, note["changed"]):
                 break
 
         return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
@@ -128,6 +157,25 @@ class DGC(CentersProtocol):
             return np.ones(len(alpha))
         pace = self.inner_steps * alpha[:, 0, 0] * limits["weight"][:, 0] / self.rho
         return np.where(pace > 0, np.minimum(pace, 1.0), 1.0)
+
+
+class Momentum:
+    """How far ahead of its centres a user steps from: y of the module's text."""
+
+    def __init__(self, loss: Loss, limits: Limits, x: FloatArray) -> None:
+        self._loss = loss
+        self._age: FloatArray = np.ones(x.shape[:2])
+        # Where alpha rests on the loss's smoothness in a box, steps start from within the box.
+        unbounded = np.full((len(x), 1), np.inf)
+        high, minus_low = (limits.get(side, unbounded)[:, None] for side in BOX)
+        self._box = -minus_low, high
+
+    def ahead(self, x: FloatArray, way: FloatArray, gradient: FloatArray) -> FloatArray:
+        """y for centres ``x`` that have just come this ``way``, against this ``gradient``."""
+        age = np.where(np.vecdot(gradient, way) < 0, self._age, 1.0)
+        self._age = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * age**2))
+        y = x + ((age - 1.0) / self._age)[..., None] * way
+        return stay_inside(self._loss, x, np.clip(y, *self._box))
 
 
 def stay_inside(loss: Loss, x: FloatArray, moved: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ What leaves a user, and what can be read from it: see
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class KarSwenson(DGC):
     """DGC with other steps; ``step_size`` is alpha, None takes it at its bound."""
 
     name = "kar-swenson"
+
+    solver: str = field(default="plain", init=False)
 
     @property
     def wanted(self) -> tuple[str, ...]:

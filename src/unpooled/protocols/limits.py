@@ -10,7 +10,8 @@ import numpy as np
 from unpooled.errors import InputError
 from unpooled.kernels.segments import ClusterSums, sum_by_user
 from unpooled.losses import Loss
-from unpooled.protocols.mesh import Block, Peer, max_consensus
+from unpooled.protocols.flooding import max_consensus
+from unpooled.protocols.mesh import Block, Peer
 from unpooled.types import FloatArray
 from unpooled.wire.policy import FINITE, Columns, Disclosure, Release
 

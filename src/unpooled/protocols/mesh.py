@@ -141,6 +141,20 @@ class Heard:
         degrees = self.degrees.reshape(-1, *[1] * (own.ndim - 1))
         return degrees * own - self.neighbour_sum(field)
 
+    def from_neighbours(self, near: Neighbourhood, field: str) -> Array:
+        """What the neighbour at the other end of each of the block's links said, heard or not."""
+        said: Array = self.everyone(field)[near.links.indices]
+        return said
+
+    def spoken(self, near: Neighbourhood) -> BoolArray:
+        """Over which of the block's links words came."""
+        if self.links.nnz == near.links.nnz:
+            return np.ones(near.links.nnz, dtype=bool)
+        width = near.links.shape[1]
+        heard_by = np.repeat(np.arange(len(near.users)), self.degrees)
+        numbers = near.holder * width + near.links.indices
+        return np.isin(numbers, heard_by * width + self.links.indices)
+
     def largest(self, field: str) -> FloatArray:
         """The largest of a user's own value and its neighbours', entry by entry."""
         result = self.own[field].copy()
@@ -185,15 +199,3 @@ class MeshProtocol(ABC):
     @abstractmethod
     def peer(self, block: Block) -> Peer[Body]:
         """The part of the users in ``block``."""
-
-
-def max_consensus(block: Block, kind: str, values: FloatArray) -> Peer[FloatArray]:
-    """The largest of all users' ``values`` (users, n), entry by entry, known to every user.
-
-    Each exchange passes on the largest value heard so far; after ``reach`` of them it has come
-    from everywhere.
-    """
-    for step in range(block.reach):
-        heard = yield Post(kind, step, {"largest": values})
-        values = heard.step(values, heard.largest("largest"))
-    return values
