@@ -218,7 +218,9 @@ def counted_size_is_encoded_size(world: _World) -> None:
         if isinstance(message, Ask):
             down += size * len(parties)
             continue
-        copies = int(degrees[sender]) if isinstance(message, Post) else 1
+        copies = 1
+        if isinstance(message, Post):
+            copies = int(degrees[sender] if message.to is None else message.to.sum())
         up += size * copies
         numbers += sum(value.size for value in message.body.values()) * copies
     assert (run.traffic.bytes_up, run.traffic.floats_up) == (up, numbers), "counted wrongly"

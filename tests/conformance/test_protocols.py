@@ -19,6 +19,7 @@ from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.feca import FeCA
 from unpooled.protocols.federated import FederatedKMeans
 from unpooled.protocols.fuzzy import FuzzyCMeans
+from unpooled.protocols.gossip import GossipKMeans
 from unpooled.protocols.kar_swenson import KarSwenson
 from unpooled.protocols.kernel import Kernel
 from unpooled.protocols.kernel_kmeans import KernelKMeans, RandomFeatureKMeans
@@ -29,6 +30,7 @@ from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.scaling import Moments
+from unpooled.protocols.second_order import SecondOrder
 from unpooled.protocols.standardised import Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.starts import Start
@@ -54,9 +56,24 @@ TABLE = {
         tol=0.0,
     ),
     "dgc, fair, k-means++": DGC(Start(3, "k-means++"), loss=losses.Fair(0.5), max_rounds=10),
+    "dgc, tree start": DGC(Start(3, "tree", n_init=2), max_rounds=10),
+    "dgc, dkm+c aligned": DGC(Start(3, align=True), max_rounds=10),
+    "dgc, nesterov": DGC(Start(3), solver="nesterov", max_rounds=40),
     "dgc, Itakura-Saito": DGC(Start(3), loss=losses.Bregman.itakura_saito(), max_rounds=10),
     "kar-swenson": KarSwenson(Start(3), max_rounds=20),
     "admm": ADMMKMeans(Start(3), max_rounds=20),
+    "second-order": SecondOrder(Start(3), max_rounds=40),
+    "gossip": GossipKMeans(3, n_init=2),
+    "gossip, private, huber": GossipKMeans(
+        3, loss=losses.Huber(0.5), topology="private", n_init=2, max_rounds=6
+    ),
+    "gossip, tree, Mahalanobis": GossipKMeans(
+        3,
+        loss=losses.SquaredEuclidean().under(losses.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])),
+        averaging="tree",
+        n_init=2,
+    ),
+    "gossip, given start": GossipKMeans(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
     "feca": FeCA(3, 3),
     "feca, literal, theoretical": FeCA(3, 4, radius="theoretical", merge=False, n_init=1),
     "k-fed": KFED(3, 2),

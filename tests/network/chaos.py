@@ -52,7 +52,7 @@ from unpooled.drivers.replay import mesh_faults, star_faults
 from unpooled.drivers.state import JOURNAL, LEDGER, chained, recorded
 from unpooled.kernels.assignment import nearest
 from unpooled.types import Parties
-from unpooled.wire.codec import encode
+from unpooled.wire.codec import decode, encode
 from unpooled.wire.message import Message
 
 COORDINATOR = "coordinator"
@@ -445,7 +445,8 @@ def ledgers(programs: Mapping[str, Program]) -> Iterator[str]:
     for name, program in programs.items():
         for header, parts in recorded(program.to / JOURNAL):
             if "ended" in header:
-                parts = {header["ended"]: parts["words"]} if parts["words"] else {}
+                words = parts["words"]
+                parts = {header["ended"]: words} if words and decode(words).body else {}
             for sender, raw in parts.items():
                 if sha256(raw).hexdigest() not in digests[sender]:
                     yield f"{name} took from {sender} what is not in its ledger: {header}"

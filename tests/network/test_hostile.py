@@ -688,7 +688,9 @@ def test_malformed_posts_change_nothing(
             done.add(exchange)
             for number in (exchange, exchange - 1):  # not ahead: that would be believed
                 for other in malformed(message).values():
-                    node.send(name, other, number)
+                    # Nor without a field: a neighbour may have nothing to say.
+                    if isinstance(other, bytes) or other.body:
+                        node.send(name, other, number)
             for number in (-1, -(2**63), 10**9, 2**63 - 1):
                 node.send(name, message, number)
             raw(node, hub, name, b"UNL1" + bytes(300))
@@ -755,7 +757,7 @@ def test_floods_between_peers_change_nothing(
             for i in range(FLOOD // 4):
                 raw(node, hub, name, b"UNL1" + bytes(300))
                 node.send(name, Post("rows", i, {}), exchange)
-                node.send(name, Post(message.kind, i, {}), exchange - i % 2)
+                node.send(name, Post(message.kind, i, {"row": np.zeros(2)}), exchange - i % 2)
                 node.send(name, Post("_status", 0, {"place": nothing}), exchange)
 
     tapped(network, "P2", tap)
@@ -767,6 +769,28 @@ def test_floods_between_peers_change_nothing(
         lines = list(chained(network.folder / peer.name / LEDGER))
         assert len(lines) < 1000  # not one for every time it was asked where it is
     assert len(caplog.records) < 150
+
+
+def test_one_who_says_that_it_has_nothing_to_say_is_there_and_not_heard(
+    make: Callable[..., Network],
+) -> None:
+    network = make(MESH)
+
+    def tap(node: Node, name: str, message: Message, exchange: int) -> None:
+        if not message.kind.startswith("_"):
+            node.send(name, Post(message.kind, message.round, {}), exchange)
+
+    tapped(network, "P2", tap)
+    network.start()
+    network.join(timeout=150)
+    assert network.errors == {}
+    for name in ("P1", "P3"):
+        assert network.refused(name) == {}
+        assert network.roles[name].participation["not_heard"] == {}  # type: ignore[union-attr]
+    table = network.traffic.by_party
+    assert table["bytes_down"].tolist() == [
+        b // 2 if i in (0, 2) else b for i, b in enumerate(table["bytes_up"])
+    ]
 
 
 def test_one_who_says_that_all_is_over_is_believed_and_it_shows(

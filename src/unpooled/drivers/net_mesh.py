@@ -12,7 +12,7 @@ nothing to wait for. It is no release: the ledger neither reviews nor counts it.
 
 **Who is not heard** leaves the sum of this exchange. For ``patience`` seconds every exchange still
 waits for it, ``round_timeout`` at most, so that a network in parts goes on slowly and does not run
-to its end in parts; after that it is not waited for, but may return all the same.
+to its end in parts; after that it is not waited for, until a word of it arrives.
 
 **Coming back.** Peers tell each other where they are (``_status``): the exchange they are in, and
 the last one in which they heard the other. A peer that finds a neighbour to be ahead finishes its
@@ -231,9 +231,13 @@ class MeshPeer:
             hoped_for = [other for other in open_ if self._worth_waiting(other, now)]
             heard = max([began, *[other.last_word for other in hoped_for]])
             deadline = min(heard + silence, last_call)
-            if now >= deadline or not hoped_for:
+            if now >= deadline:
                 break
-            self._handle(self.node.poll(min(deadline, nudge), hoped_for[0].name))
+            if hoped_for:
+                event = self.node.poll(min(deadline, nudge), hoped_for[0].name)
+            elif (event := self.node.poll(now)) is None:
+                break  # none of those given up has written since
+            self._handle(event)
             now = monotonic()
             if now >= nudge:
                 nudge = now + _NUDGE
@@ -250,6 +254,10 @@ class MeshPeer:
         """Whether it is known what this neighbour's part in exchange n is."""
         if other.fits == n:
             return True
+        if other.ended == n and n not in other.posts:
+            if other.words is None or not _names(other.words[0], post):
+                return True  # it was not there
+            other.posts[n] = other.words  # what it said last has been lost before
         if n in other.posts:
             if self._fits(other, other.posts[n][0], post, n):
                 other.fits = n
@@ -262,7 +270,7 @@ class MeshPeer:
 
     def _fits(self, other: Neighbour, message: Message, post: Post, n: int) -> bool:
         """Whether this is what is due in exchange n: it looks like our own post, or is bare."""
-        if message.kind != post.kind or message.round != post.round:
+        if not _names(message, post):
             wrong: str | None = f"{message.kind!r} of round {message.round}"
         elif message.body and not alike(message.body, post.body):
             wrong = "fields or shapes other than its own"
@@ -442,9 +450,8 @@ class MeshPeer:
         self.node.send(other.name, Post(_STATUS, 0, {"place": place}), n)
 
     def _say_bye(self, other: Neighbour, last: int) -> None:
-        own = self._own[max(self._own)] if self._own else None
-        # Words that were not meant for this neighbour do not stand for us there either.
-        words = own.plain if own is not None and other.name in own.spoken_to else b""
+        # What was not meant for this neighbour does not stand for us there either.
+        words = self._own[max(self._own)].to(other.name) if self._own else b""
         body = {"place": np.array([last]), "words": np.frombuffer(words, np.uint8)}
         self.node.send(other.name, Post(_BYE, 0, body), self._exchange)
 
@@ -491,6 +498,11 @@ class MeshPeer:
             )
         post = self._let_out(n)
         self._complete(n, post, {name: decode(raw).body for name, raw in parts.items()}, bare)
+
+
+def _names(message: Message, post: Post) -> bool:
+    """Whether both are of the same exchange, which kind and round name."""
+    return (message.kind, message.round) == (post.kind, post.round)
 
 
 def _numbers(message: Message, count: int) -> list[int]:

@@ -6,6 +6,7 @@ from unpooled.estimators.dgc import DGC
 from unpooled.estimators.feca import FeCA
 from unpooled.estimators.federated import FederatedKMeans
 from unpooled.estimators.fuzzy import FuzzyCMeans
+from unpooled.estimators.gossip import GossipKMeans
 from unpooled.estimators.kar_swenson import KarSwenson
 from unpooled.estimators.kernel import KernelKMeans
 from unpooled.estimators.kernel_pca import KernelPCAKMeans
@@ -22,6 +23,7 @@ __all__ = [
     "FeCA",
     "FederatedKMeans",
     "FuzzyCMeans",
+    "GossipKMeans",
     "KarSwenson",
     "KernelKMeans",
     "KernelPCAKMeans",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from unpooled.checks import number, number_or, one_of, whole
+from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols import dgc
 from unpooled.protocols.starts import Start
+from unpooled.types import Parties
 
 
 class DGC(MeshEstimator):
@@ -25,8 +27,11 @@ class DGC(MeshEstimator):
     rho : how much users agree; centres differ by O(1/rho), and rounds needed grow with rho
     graph : "ring", "path", "star", "complete", a networkx graph, an adjacency matrix, or None for
         users that cluster in isolation
-    init : "dkm+c", "k-means++", "random", or starting centres (K, d) or (m, K, d)
+    init : "dkm+c", "tree", "k-means++", "random", or starting centres (K, d) or (m, K, d); "tree"
+        merges parties' own clusters along a tree into centres from which all start alike
     init_rounds : exchanges of "dkm+c"
+    align : whether parties whose starts differ number their centres alike before the first round,
+        each by matching them with those of its parent in a tree; False is "dkm+c" as published
     inner_steps : steps (each with an exchange) per assignment
     step_size : "auto" for a step by which the cost never rises, or a number
     solver : "plain" for the method as published; "nesterov" for the same cost and the same messages
@@ -34,8 +39,9 @@ class DGC(MeshEstimator):
     max_rounds : most rounds
     tol : stop when no row changes cluster and no centre has further to go, as far as a user can
         tell, than this times the largest spread of a party's rows; 0 runs all rounds
-    policy : what parties let out: "study", "deployment" (no rows, so only an array as ``init``;
-        sums over few rows cannot be kept back in a mesh), or a policy
+    policy : what parties let out: "study", "deployment" (no rows, so ``init`` is "tree", whose
+        clusters have its minimum count then, or one array (K, d); sums over few rows cannot be
+        kept back in the rounds of a mesh), or a policy
     random_state : seed
 
     Attributes
@@ -67,6 +73,7 @@ class DGC(MeshEstimator):
         graph: Any = "ring",
         init: Any = "dkm+c",
         init_rounds: int = 3,
+        align: bool = False,
         inner_steps: int = 1,
         step_size: Any = "auto",
         solver: str = "plain",
@@ -82,6 +89,7 @@ class DGC(MeshEstimator):
         self.graph = graph
         self.init = init
         self.init_rounds = init_rounds
+        self.align = align
         self.inner_steps = inner_steps
         self.step_size = step_size
         self.solver = solver
@@ -89,6 +97,9 @@ class DGC(MeshEstimator):
         self.tol = tol
         self.policy = policy
         self.random_state = random_state
+
+    def _start(self, n_clusters: int, parties: Parties) -> Start:
+        return options.start(self.init, self.init_rounds, n_clusters, parties, self.align)
 
     def _loss(self) -> Loss:
         return resolve(self.loss, self.metric)

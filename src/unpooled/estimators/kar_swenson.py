@@ -14,8 +14,8 @@ from unpooled.protocols.starts import Start
 class KarSwenson(MeshEstimator):
     """Peer-to-peer k-means of Kar & Swenson (2019): DGC with a step per user and cluster.
 
-    Parameters and attributes are those of :class:`~unpooled.DGC`, without loss and metric;
-    ``step_size`` is the alpha of :mod:`unpooled.protocols.kar_swenson`.
+    Parameters and attributes are those of :class:`~unpooled.DGC`, where it has them; ``step_size``
+    is the alpha of :mod:`unpooled.protocols.kar_swenson`.
     """
 
     def __init__(

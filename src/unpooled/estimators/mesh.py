@@ -43,13 +43,16 @@ class MeshEstimator(CentersEstimator):
     def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
         """The protocol with the estimator's options, checked."""
 
+    def _start(self, n_clusters: int, parties: Parties) -> Start:
+        """Where centres start, checked."""
+        return options.start(self.init, self.init_rounds, n_clusters, parties)
+
     def planned(self, parties: Parties) -> MeshProtocol:
         """The protocol for these parties, of whom only names and columns need be known."""
         n_clusters = checks.whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
         loss.metric.check_width(parties.n_features)
-        start = options.start(self.init, self.init_rounds, n_clusters, parties)
-        return self._protocol(start, loss)
+        return self._protocol(self._start(n_clusters, parties), loss)
 
     def _fit(self, table: Table) -> None:
         protocol = self.planned(table.parties)

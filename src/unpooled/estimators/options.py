@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.checks import whole
+from unpooled.checks import flag, whole
 from unpooled.errors import DomainError, InputError
 from unpooled.kernels.kmeans import distinct_rows
 from unpooled.losses import Loss
@@ -20,16 +20,18 @@ from unpooled.wire.policy import POLICIES, Policy
 _LOG = logging.getLogger("unpooled")
 
 
-def start(init: Any, init_rounds: Any, n_clusters: int, parties: Parties) -> Start:
+def start(
+    init: Any, init_rounds: Any, n_clusters: int, parties: Parties, align: Any = False
+) -> Start:
     """How centres start, checked against the data's shape."""
-    rounds = whole("init_rounds", init_rounds, 0)
+    rounds, align = whole("init_rounds", init_rounds, 0), flag("align", align)
     if isinstance(init, str):
         if init not in NAMES:
             raise InputError(
                 f"init={init!r} is not known; give one of {', '.join(map(repr, NAMES))} or an "
                 "array of starting centres."
             )
-        return Start(n_clusters, init, rounds)
+        return Start(n_clusters, init, rounds, align=align)
     centers = _centers(init, NAMES)
     shared = (n_clusters, parties.n_features)
     if centers.shape not in (shared, (len(parties), *shared)):
@@ -37,7 +39,11 @@ def start(init: Any, init_rounds: Any, n_clusters: int, parties: Parties) -> Sta
             f"init has shape {centers.shape}; it must be {shared} for all parties alike or "
             f"{(len(parties), *shared)}, one slice per party."
         )
-    return Start(n_clusters, centers, rounds)
+    if align and centers.ndim == 2:
+        raise InputError(
+            "align=True has nothing to do: init is one array for all parties; leave align out."
+        )
+    return Start(n_clusters, centers, rounds, align=align)
 
 
 def given_centers(init: Any, n_clusters: int, parties: Parties) -> FloatArray:

@@ -23,7 +23,7 @@ THETA = 0.03
 """What is left of users' differences after a cycle, at most: less takes more exchanges a cycle,
 more takes more cycles."""
 _THETA_UNKNOWN = 0.1
-_NONE = 1e-12
+_NONE = _EXACT = 1e-12
 
 
 class Averaging(ABC):
@@ -34,6 +34,13 @@ class Averaging(ABC):
     left: float
     running = True
     """Whether a cycle goes on from the mean of the one before, so that what is left shrinks."""
+
+    @property
+    def way_to_go(self) -> float:
+        """How far users may still have to go to agree, to be careful, once they move by 1."""
+        if self.left < _EXACT:
+            return 1.0
+        return 10.0 if self.left < 0.5 else 1000.0
 
     @abstractmethod
     def begin(self, z: FloatArray, own: FloatArray, news: FloatArray) -> FloatArray:

@@ -58,7 +58,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from math import inf
-from typing import Literal
 
 import numpy as np
 
@@ -71,6 +70,7 @@ from unpooled.protocols.limits import OWN
 from unpooled.protocols.merging import Merged, merge, merge_releases
 from unpooled.protocols.mesh import Block, Heard, MeshProtocol, Peer, only
 from unpooled.protocols.rounds import compare, farthest
+from unpooled.protocols.spectrum import PROBE_RELEASE, probe
 from unpooled.protocols.stopping import UNREST, Windows
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
 from unpooled.wire.message import Note, Post
@@ -82,7 +82,7 @@ _NONE = 1e-12
 """A share of all weight that is nothing but rounding."""
 _SETTLED = 1e-9
 _FLIPS = 3
-"""How often a user's rows may go to and fro before it looks at them less often."""
+"""How often a user's rows may go to and fro before it changes labels less often."""
 _SELDOM = 64
 
 
@@ -96,14 +96,19 @@ class GossipKMeans(MeshProtocol):
     init: FloatArray | None = None
     _: KW_ONLY
     loss: Loss = field(default_factory=SquaredEuclidean)
-    averaging: Literal["gossip", "tree"] = "gossip"
+    topology: str = "shared"
+    averaging: str = "gossip"
     n_init: int = 10
     max_rounds: int = 1000
     tol: float = 1e-6
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        start = merge_releases(self.n_clusters) if self.init is None else ()
+        start: tuple[Release, ...] = ()
+        if self._probes:
+            start = (PROBE_RELEASE, *merge_releases(self.n_clusters, added=True, n_made=1))
+        elif self.init is None:
+            start = merge_releases(self.n_clusters)
         return (
             *(TREE_RELEASES if self._needs_tree else ()),
             *start,
@@ -122,19 +127,31 @@ class GossipKMeans(MeshProtocol):
     def _needs_tree(self) -> bool:
         return self.init is None or self.averaging == "tree"
 
+    @property
+    def _probes(self) -> bool:
+        """Whether users find out together how fast their graph averages."""
+        return self.init is None and self.topology == "private" and self.averaging == "gossip"
+
     def peer(self, block: Block) -> Peer[Body]:
         """One block's part of the algorithm."""
         tree = (yield from find_tree(block)) if self._needs_tree else None
+        beside = (yield from probe(block)) if self._probes else None
         if self.init is None:
             assert tree is not None
-            start = yield from merge(block, tree, self.n_clusters, self.n_init, self.loss)
+            start = yield from merge(block, tree, self.n_clusters, self.n_init, self.loss, beside)
         else:
             start = _given(block, self.init, tree)
-        whole: Averaging = Gossip.planned(block, "sums")
+        return (yield from _Cycles(self, block, start, self._averaging(block, tree, start)).run())
+
+    def _averaging(self, block: Block, tree: Tree | None, start: Merged) -> Averaging:
         if self.averaging == "tree" and block.reach:
             assert tree is not None
-            whole = TreeSums(block, tree, int(start.height.max()), "sums")
-        return (yield from _Cycles(self, block, start, whole).run())
+            return TreeSums(block, tree, int(start.height.max()), "sums")
+        if self.topology == "shared":
+            return Gossip.planned(block, "sums")
+        if not self._probes:
+            return Gossip.after_faults(block, "sums")  # nothing is known of the graph
+        return Gossip.between(block, float(start.made.max(initial=0.0)) or 2.0, 2.0, "sums")
 
 
 def _given(block: Block, centers: FloatArray, tree: Tree | None) -> Merged:
@@ -198,17 +215,7 @@ class _Cycles:
             self._hear(heard, t)
             ends = self._ending(t) & heard.awake
             if ends.any():
-                x_before = self._x
-                self._end(ends, t)
-                yield Note(
-                    t,
-                    compare(
-                        self._block,
-                        self._loss,
-                        (x_before, self._rows.last),
-                        (self._x, self._rows.labels),
-                    ),
-                )
+                yield Note(t, self._end(ends, t))
         return {"centers": self._x, "rounds": self._rounds, "running": self._unfinished}
 
     def _manners(self) -> Iterator[tuple[Averaging, BoolArray]]:
@@ -233,13 +240,15 @@ class _Cycles:
         for averaging, users in self._manners():
             if t % averaging.length:
                 continue
-            looked = self._rows.look(users & self._known, self._x, t // averaging.length)
+            looked = users & self._known
+            self._rows.look(looked, self._x, t // averaging.length)
             q = only(looked, self._rows.sums(self._x), self._q)
             z = averaging.begin(self._z, q, q - self._q)
             self._z, self._q = only(users, z, self._z), only(users, q, self._q)
             self._before = only(users, self._z, self._before)
             scale = np.where(self._scale > 0, self._scale, 1.0)
-            unrest = np.where(self._rows.changed == 0, self._movement / scale, np.inf)
+            way = averaging.way_to_go * self._movement / scale
+            unrest = np.where(self._rows.changed == 0, way, np.inf)
             unrest[~looked | self._doubt] = np.inf
             self._windows.begin(users, unrest, opens=t % averaging.window == 0)
 
@@ -302,8 +311,9 @@ class _Cycles:
                 ending |= users
         return ending & self._running & ~self._leaving
 
-    def _end(self, ends: BoolArray, t: int) -> None:
-        """New centres, and whether that is all."""
+    def _end(self, ends: BoolArray, t: int) -> Body:
+        """New centres, and whether that is all; what there is to say of the cycle."""
+        before = self._x, self._rows.last
         for averaging, users in self._manners():
             users = users & ends
             if not users.any():
@@ -318,6 +328,7 @@ class _Cycles:
                 self._unfinished &= ~at_rest
                 self._leaving |= at_rest
             self._leaving |= users & (self._rounds >= self._protocol.max_rounds)
+        return compare(self._block, self._loss, before, (self._x, self._rows.labels))
 
     def _means(self, users: BoolArray, left: float) -> FloatArray:
         """Sums over weights, for clusters that surely have any; the others' centres stay.
@@ -346,7 +357,7 @@ class _Labels:
     """The clusters of the block's rows, looked at anew when users say so.
 
     While means are not exact, a row may be sent to and fro between two clusters, each time by the
-    other's having changed. A user to which this happens looks at its rows only every second cycle,
+    other's having changed. A user to which this happens changes labels only every second cycle,
     then every fourth and so on, by which time means have become exact enough to tell.
     """
 
@@ -359,23 +370,21 @@ class _Labels:
         self._flips: IntArray = np.zeros(n, dtype=np.int64)
         self._every: IntArray = np.ones(n, dtype=np.int64)
 
-    def look(self, users: BoolArray, x: FloatArray, cycle: int) -> BoolArray:
-        """Labels the rows of those of these users whose turn it is; who they are."""
+    def look(self, users: BoolArray, x: FloatArray, cycle: int) -> None:
+        """Labels the rows of these users; out of its turn a user only sees what would change."""
         parties, n = self._block.parties, len(self._block)
-        users = users & (cycle % self._every == 0)
-        mine = users[parties.owner]
-        fresh = nearest(parties.rows, parties.owner, x, self._loss.dissimilarity)
-        fresh = np.where(mine, fresh, self.labels)
-        changed = fresh != self.labels
-        flipped = changed & (fresh == self.last) & (fresh >= 0)
-        self.last = np.where(mine, self.labels, self.last)
+        nearby = nearest(parties.rows, parties.owner, x, self._loss.dissimilarity)
+        would = (nearby != self.labels) & users[parties.owner]
+        self.changed = sum_by_user(parties.owner, would.astype(float), n).astype(np.int64)
+        turn = (users & (cycle % self._every == 0))[parties.owner]
+        fresh = np.where(would & turn, nearby, self.labels)
+        flipped = (fresh != self.labels) & (fresh == self.last)
+        self.last = np.where(turn, self.labels, self.last)
         self.labels = fresh
-        self.changed = sum_by_user(parties.owner, changed.astype(float), n).astype(np.int64)
         self._flips += sum_by_user(parties.owner, flipped.astype(float), n) > 0
         restless = self._flips >= _FLIPS
         self._every = np.where(restless, np.minimum(2 * self._every, _SELDOM), self._every)
         self._flips[restless] = 0
-        return users
 
     def sums(self, x: FloatArray) -> FloatArray:
         """Q: (users, K, d + 1); rows that were never looked at count nowhere."""

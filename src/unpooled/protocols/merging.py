@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from unpooled.protocols.mesh import Block, Heard, Peer
 from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
 from unpooled.wire.disclosure import sendable
 from unpooled.wire.message import Post
-from unpooled.wire.policy import COLUMNS, FINITE, Release, Size
+from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Release, Size
 
 _MERGES = 20
 """Restarts of k-means on merged clusters, which are few."""
@@ -71,15 +72,15 @@ class Merged:
     """(users, n_made)"""
 
 
-def merge_releases(n_clusters: int, n_added: int = 0, n_made: int = 0) -> tuple[Release, ...]:
-    """What `merge` sends."""
+def merge_releases(n_clusters: int, *, added: bool = False, n_made: int = 0) -> tuple[Release, ...]:
+    """What `merge` sends; with ``added`` there is something beside."""
     up: dict[str, tuple[Size, ...]] = {
         "points": (n_clusters, COLUMNS),
         "weights": (n_clusters,),
         "scale": (2,),
     }
-    if n_added:
-        up["added"] = (n_added,)
+    if added:
+        up["added"] = (AtMost(inf),)  # as many as the graph's reach makes them
     down: dict[str, tuple[Size, ...]] = {
         "centers": (n_clusters, COLUMNS),
         "place": (3,),
@@ -132,8 +133,8 @@ def merge(
         orphan = heard.awake & has_parent & ~tree.of_parent(block, heard.present | heard.ended)
         offer.take(heard)
         offer.make(orphan & ~offer.known, broken)
-    _refuse_nothing(offer, broken)
-    return offer.result(broken)
+    _refuse_nothing(~has_parent & ~broken & ~offer.known)
+    return offer.result(broken | ~offer.known)
 
 
 def _own(
@@ -147,7 +148,8 @@ def _own(
     def put(i: int) -> None:
         rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
         own = parties[i]
-        wanted = min(n_clusters, max(1, len(own.rows) // (2 * block.min_count - 1)))
+        room = len(own.rows) // (2 * block.min_count) if block.min_count > 1 else n_clusters
+        wanted = min(n_clusters, max(1, room))  # with room for each to be large enough to be sent
         found = _clusters(own.rows, own.weights, wanted, n_init, loss, rng)
         kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
         points[i, : len(kept)] = found.centers[kept]
@@ -282,9 +284,9 @@ def _replaced(values: Array, users: IntArray, by: Array) -> Array:
     return values
 
 
-def _refuse_nothing(offer: _Offer, broken: BoolArray) -> None:
+def _refuse_nothing(roots: BoolArray) -> None:
     """Nothing comes of nothing."""
-    if not (offer.known | broken).all():
+    if roots.any():
         raise ProtocolError(
             "No user sent anything about its rows: each has fewer of them in every cluster than "
             "its policy's minimum count; ask for fewer clusters or have the minimum lowered."

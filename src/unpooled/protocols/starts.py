@@ -1,9 +1,22 @@
-"""Where centres start in a mesh: given, random, local k-means++, or DKM+C.
+"""Where centres start in a mesh: given, random, local k-means++, DKM+C, or merged along a tree.
 
-DKM+C (Armacki et al. 2024): round 0 is k-means++ on a user's own rows; in rounds 1..L users
+**DKM+C** (Armacki et al. 2024): round 0 is k-means++ on a user's own rows; in rounds 1..L users
 exchange their centres with their neighbours and run k-means, again started by k-means++, on their
 own and their neighbours' centres, (|N_i| + 1) K points. As published, it does not align the
 numbering of centres between users.
+
+**Aligned.** Users who agree on where centres are may still number them differently, and the methods
+compare centre k with a neighbour's centre k. With ``align``, users whose starts differ find a
+tree (:mod:`unpooled.protocols.flooding`); then, level by level from the root, parents send their
+centres to their children, who renumber their own such that the sum of squared distances to their
+parent's is least: what DGC's cost charges for that link. Only numbers change, no centre moves.
+``reach`` exchanges, in each of which one level speaks, and only to its children. A user that does
+not hear its parent keeps its numbers, and its branch takes them.
+
+**Tree.** The common start of :mod:`unpooled.protocols.merging`: all users begin with the same
+centres of everybody's rows, so they are aligned. A user that slept while the tree was made is in
+none, and has centres of its own clusters. One that slept when they were passed on has no centres;
+it puts all K on the mean of its rows, whence its neighbours' pull takes each to where theirs is.
 """
 
 from __future__ import annotations
@@ -16,14 +29,18 @@ import numpy as np
 
 from unpooled.errors import DomainError, InputError
 from unpooled.kernels.lloyd import lloyd, plus_plus, random_rows
+from unpooled.kernels.matching import matched
+from unpooled.kernels.segments import ClusterSums, means_or_keep
 from unpooled.losses import Loss
-from unpooled.protocols.mesh import Block, Peer
+from unpooled.protocols.flooding import TREE_RELEASES, find_tree
+from unpooled.protocols.merging import merge, merge_releases
+from unpooled.protocols.mesh import Block, Peer, only
 from unpooled.types import Array, FloatArray
 from unpooled.wire.message import Post
 from unpooled.wire.policy import COLUMNS, Release
 
-StartName = Literal["random", "k-means++", "dkm+c"]
-NAMES: tuple[StartName, ...] = ("random", "k-means++", "dkm+c")
+StartName = Literal["random", "k-means++", "dkm+c", "tree"]
+NAMES: tuple[StartName, ...] = ("random", "k-means++", "dkm+c", "tree")
 
 
 @dataclass(frozen=True)
@@ -31,44 +48,62 @@ class Start:
     """How starting centres are found.
 
     ``init`` is one of ``NAMES`` or an array (K, d) for all users or (m, K, d), one slice per user
-    in the order of the graph.
+    in the order of the graph. ``rounds`` are those of DKM+C; ``n_init`` is how often "tree" starts
+    k-means on a user's own rows. ``align`` has no effect where all users start alike.
     """
 
     n_clusters: int
     init: StartName | FloatArray = "dkm+c"
     rounds: int = 3
-
-    @property
-    def exchanges(self) -> bool:
-        """Whether users talk to each other before they have centres."""
-        return isinstance(self.init, str) and self.init == "dkm+c" and self.rounds > 0
+    n_init: int = 10
+    align: bool = False
 
     @property
     def from_rows(self) -> bool:
         """Whether starting centres may be rows: drawn ones are, given ones of each user's may be.
 
-        After DKM+C many still are: a cluster of one point keeps it.
+        After DKM+C many still are: a cluster of one point keeps it. What is merged along the tree
+        are means of clusters.
         """
-        return isinstance(self.init, str) or np.ndim(self.init) == 3
+        return self.init != "tree" if isinstance(self.init, str) else np.ndim(self.init) == 3
+
+    @property
+    def aligns(self) -> bool:
+        """Whether users renumber their centres; only those who draw, or are given, their own do."""
+        return self.align and self.from_rows
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The exchanges of DKM+C, if there are any."""
-        if not self.exchanges:
-            return ()
-        why = "centres for the start; in the first exchange they are rows, drawn by k-means++"
+        """What users say before they have centres, if anything."""
+        if isinstance(self.init, str) and self.init == "tree":
+            return (*TREE_RELEASES, *merge_releases(self.n_clusters))
         shapes = {"centers": (self.n_clusters, COLUMNS)}
-        return (Release("start", ("centers",), ("rows",), why, shapes=shapes),)
+        why = "centres for the start; in the first exchange they are rows, drawn by k-means++"
+        started = Release("start", ("centers",), ("rows",), why, shapes=shapes)
+        why = "starting centres, which may be rows, by which users lower in a tree number theirs"
+        aligned = Release("aligned", ("centers",), ("rows",), why, shapes=shapes)
+        return (
+            *((started,) if self._mixes else ()),
+            *((*TREE_RELEASES, aligned) if self.aligns else ()),
+        )
+
+    @property
+    def _mixes(self) -> bool:
+        return isinstance(self.init, str) and self.init == "dkm+c" and self.rounds > 0
 
     def centers(self, block: Block, loss: Loss) -> Peer[FloatArray]:
         """The starting centres of the block's users, (users, K, d), inside the loss's domain."""
         if not isinstance(self.init, str):
             centers = self._given(block)
+        elif self.init == "tree":
+            centers = yield from self._merged(block, loss)
         else:
             _refuse_empty(block)
             centers = self._drawn(block, random_rows if self.init == "random" else plus_plus)
-            if self.exchanges:
+            if self._mixes:
                 centers = yield from self._dkm_c(block, centers)
+        if self.aligns:
+            centers = yield from _aligned(block, centers)
         _refuse_outside(block, centers, loss)
         return centers
 
@@ -92,6 +127,35 @@ class Start:
             seeds = plus_plus(points, offsets, ones, noise)
             centers = heard.step(centers, lloyd(points, offsets, ones, seeds))
         return centers
+
+    def _merged(self, block: Block, loss: Loss) -> Peer[FloatArray]:
+        tree = yield from find_tree(block)
+        found = yield from merge(block, tree, self.n_clusters, self.n_init, loss)
+        return only(found.known, found.centers, _means(block))
+
+
+def _means(block: Block) -> FloatArray:
+    """The mean of each user's rows, (users, 1, d); 0 where nothing is weighed."""
+    parties, shape = block.parties, (len(block), 1)
+    sums = ClusterSums(parties.owner, np.zeros_like(parties.owner), parties.weights, shape)
+    nothing = np.zeros((*shape, parties.n_features))
+    return means_or_keep(sums(parties.rows), sums.weights(), nothing)
+
+
+def _aligned(block: Block, centers: FloatArray) -> Peer[FloatArray]:
+    """The same centres, numbered after the root's as well as it can be done link by link."""
+    near = block.neighbourhood
+    tree = yield from find_tree(block)
+    for level in range(block.reach):
+        to = tree.down & (tree.hops == level)[near.holder]
+        heard = yield Post("aligned", level, {"centers": centers}, to=to)
+        links = np.flatnonzero(tree.up & heard.spoken(near))
+        parents = heard.from_neighbours(near, "centers")[links]
+        renumbered = centers.copy()
+        for user, parent in zip(near.holder[links], parents, strict=True):
+            renumbered[user, matched(centers[user], parent)] = centers[user]
+        centers = renumbered
+    return centers
 
 
 def _refuse_empty(block: Block) -> None:
