@@ -52,6 +52,8 @@ _MOST_WAITING = 32
 _LARGEST_GREETING = 2**16
 _MOST_GREETINGS = 1024
 _MOMENT = 0.02
+_HALF_KNOWN = 8.0
+"""Seconds after which who is connected should have shown itself, the first time."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,10 @@ class ZenohTransport:
         self._publishers: dict[str, Any] = {}
         self._waiting_at: str | None = None
         self._strangers: Counter[str] = Counter()
+        self._alive: set[PartyId] = set()
+        self._linked_since: dict[PartyId, float] = {}
+        """Who is connected but has not shown its token, and since when."""
+        self._half_known = _HALF_KNOWN
         self._open()
         self._closed = Event()
         self._ticking = Thread(target=self._tick, daemon=True)
@@ -266,6 +272,7 @@ class ZenohTransport:
     def next(self, timeout: float, expected: PartyId | None = None) -> Arrived | Presence | None:
         """What has arrived; while nothing has, it waits for ``expected`` first of all."""
         end = monotonic() + timeout
+        self._mend()
         while True:
             if not self._inbox.empty():
                 return self._inbox.get()
@@ -304,11 +311,28 @@ class ZenohTransport:
                 with suppress(zenoh.ZError):
                     self._session.put(key, b"", allowed_destination=zenoh.Locality.SESSION_LOCAL)
 
+    def _mend(self) -> None:
+        """Makes connections anew where one is half known.
+
+        If one end has given a connection up and dials anew while the other still holds on to it,
+        Zenoh 1.10 adds the new link to the old session there: the other end then tells nothing of
+        what it listens to or that it is there, and takes what is sent for what it knows already.
+        """
+        now = monotonic()
+        for name, since in list(self._linked_since.items()):
+            if now - since > self._half_known:
+                self._half_known *= 2  # a slow network must not be torn down again and again
+                _LOG.warning("%s is connected but does not show itself; connecting anew.", name)
+                self._linked_since.clear()
+                self.reopen()
+                return
+
     def reopen(self) -> None:
         """Makes all connections anew."""
         keys = list(self._subscribers)
         self._session.close()  # type: ignore[no-untyped-call]
         self._subscribers, self._channels, self._publishers = {}, {}, {}
+        self._alive.clear()
         self._open()
         for key in keys:
             self.listen(key)
@@ -326,6 +350,11 @@ class ZenohTransport:
     def _linked(self, event: Any) -> None:
         """Says who is connected and has no business here; Zenoh takes nothing from them."""
         who = event.link.auth_identifier  # from the certificate; None in plain TCP
+        if who in self._place.others:
+            if event.kind != zenoh.SampleKind.PUT:
+                self._linked_since.pop(who, None)
+            elif who not in self._alive:
+                self._linked_since.setdefault(who, monotonic())
         if event.kind == zenoh.SampleKind.PUT and who and who not in self._place.others:
             self._strangers[who] += 1
             times = self._strangers[who]
@@ -340,6 +369,11 @@ class ZenohTransport:
 
     def _seen(self, sample: zenoh.Sample) -> None:
         name = str(sample.key_expr).split("/")[2]
+        if sample.kind == zenoh.SampleKind.PUT:
+            self._alive.add(name)
+            self._linked_since.pop(name, None)
+        else:
+            self._alive.discard(name)
         if self._inbox.qsize() < _MOST_GREETINGS:
             self._inbox.put(Presence(name, sample.kind == zenoh.SampleKind.PUT))
 
