@@ -36,11 +36,14 @@ class Averaging(ABC):
     """Whether a cycle goes on from the mean of the one before, so that what is left shrinks."""
 
     @property
-    def way_to_go(self) -> float:
-        """How far users may still have to go to agree, to be careful, once they move by 1."""
-        if self.left < _EXACT:
-            return 1.0
-        return 10.0 if self.left < 0.5 else 1000.0
+    def apart(self) -> float:
+        """How restless a move by 1 leaves users about whether they agree.
+
+        When all know that all stood still, they have averaged the same sums twice, so left^2 of
+        what they last moved by is between them. That is to be 1/4000 of the tolerance: once rows
+        stay, a cycle more is not worth saving.
+        """
+        return min(4000 * self.left**2, 1000.0) if self.left > _EXACT else 0.0
 
     @abstractmethod
     def begin(self, z: FloatArray, own: FloatArray, news: FloatArray) -> FloatArray:

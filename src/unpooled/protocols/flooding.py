@@ -119,5 +119,5 @@ def _offers(block: Block, heard: Heard) -> tuple[IntArray, BoolArray]:
     """What a user would have seen through each of its links, and where that can be true."""
     near, m = block.neighbourhood, block.graph.n_users
     offered = heard.from_neighbours(near, "seen") + np.array([0, 1])
-    sane = ((offered >= 0) & (offered <= m)).all(axis=1)
+    sane = ((offered >= [0, 1]) & (offered <= m)).all(axis=1)
     return offered, sane & heard.spoken(near)

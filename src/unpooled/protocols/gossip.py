@@ -61,15 +61,14 @@ from math import inf
 
 import numpy as np
 
-from unpooled.kernels.assignment import nearest
-from unpooled.kernels.segments import ClusterSums, sum_by_user
-from unpooled.losses import DistanceLoss, Loss, SquaredEuclidean
+from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.averaging import Averaging, Gossip, TreeSums
 from unpooled.protocols.flooding import TREE_RELEASES, Tree, find_tree
+from unpooled.protocols.labelling import Labelling
 from unpooled.protocols.limits import OWN
 from unpooled.protocols.merging import Merged, merge, merge_releases
 from unpooled.protocols.mesh import Block, Heard, MeshProtocol, Peer, only
-from unpooled.protocols.rounds import compare, farthest
+from unpooled.protocols.rounds import farthest
 from unpooled.protocols.spectrum import PROBE_RELEASE, probe
 from unpooled.protocols.stopping import UNREST, Windows
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
@@ -81,9 +80,6 @@ _PARTED = -1
 _NONE = 1e-12
 """A share of all weight that is nothing but rounding."""
 _SETTLED = 1e-9
-_FLIPS = 3
-"""How often a user's rows may go to and fro before it changes labels less often."""
-_SELDOM = 64
 
 
 @dataclass(frozen=True)
@@ -194,8 +190,8 @@ class _Cycles:
         self._q, self._z, self._p = np.zeros((3, n, k, d + 1))
         self._before = self._z
         """z as the cycle began."""
-        self._rows = _Labels(block, self._loss)
-        self._movement: FloatArray = np.full(n, np.inf)
+        self._rows = Labelling(block, self._loss)
+        self._movement: FloatArray = np.zeros(n)
         self._doubt: BoolArray = np.ones(n, dtype=bool)
         """Who has a cluster that may be empty or not."""
         self._windows = Windows(n)
@@ -247,8 +243,9 @@ class _Cycles:
             self._z, self._q = only(users, z, self._z), only(users, q, self._q)
             self._before = only(users, self._z, self._before)
             scale = np.where(self._scale > 0, self._scale, 1.0)
-            way = averaging.way_to_go * self._movement / scale
-            unrest = np.where(self._rows.changed == 0, way, np.inf)
+            # Where rows stay, a Lloyd step is the last one, but for what is left to agree on.
+            moves = averaging.apart if self._rows.fixed else max(1.0, averaging.apart)
+            unrest = np.where(self._rows.changed == 0, moves * self._movement / scale, np.inf)
             unrest[~looked | self._doubt] = np.inf
             self._windows.begin(users, unrest, opens=t % averaging.window == 0)
 
@@ -313,7 +310,6 @@ class _Cycles:
 
     def _end(self, ends: BoolArray, t: int) -> Body:
         """New centres, and whether that is all; what there is to say of the cycle."""
-        before = self._x, self._rows.last
         for averaging, users in self._manners():
             users = users & ends
             if not users.any():
@@ -328,7 +324,12 @@ class _Cycles:
                 self._unfinished &= ~at_rest
                 self._leaving |= at_rest
             self._leaving |= users & (self._rounds >= self._protocol.max_rounds)
-        return compare(self._block, self._loss, before, (self._x, self._rows.labels))
+        return {
+            "cost": self._rows.costs(self._x),
+            "centers": self._x,
+            "changed": self._rows.changed,
+            "movement": self._movement,
+        }
 
     def _means(self, users: BoolArray, left: float) -> FloatArray:
         """Sums over weights, for clusters that surely have any; the others' centres stay.
@@ -351,47 +352,3 @@ class _Cycles:
         self._known = self._known | lost
         new = np.where((filled & self._known[:, None])[..., None], means, old)
         return only(users, new, self._x)
-
-
-class _Labels:
-    """The clusters of the block's rows, looked at anew when users say so.
-
-    While means are not exact, a row may be sent to and fro between two clusters, each time by the
-    other's having changed. A user to which this happens changes labels only every second cycle,
-    then every fourth and so on, by which time means have become exact enough to tell.
-    """
-
-    def __init__(self, block: Block, loss: Loss) -> None:
-        n, rows = len(block), len(block.parties.rows)
-        self._block, self._loss = block, loss
-        self.labels: IntArray = np.full(rows, -1)
-        self.last = self.labels
-        self.changed: IntArray = np.zeros(n, dtype=np.int64)
-        self._flips: IntArray = np.zeros(n, dtype=np.int64)
-        self._every: IntArray = np.ones(n, dtype=np.int64)
-
-    def look(self, users: BoolArray, x: FloatArray, cycle: int) -> None:
-        """Labels the rows of these users; out of its turn a user only sees what would change."""
-        parties, n = self._block.parties, len(self._block)
-        nearby = nearest(parties.rows, parties.owner, x, self._loss.dissimilarity)
-        would = (nearby != self.labels) & users[parties.owner]
-        self.changed = sum_by_user(parties.owner, would.astype(float), n).astype(np.int64)
-        turn = (users & (cycle % self._every == 0))[parties.owner]
-        fresh = np.where(would & turn, nearby, self.labels)
-        flipped = (fresh != self.labels) & (fresh == self.last)
-        self.last = np.where(turn, self.labels, self.last)
-        self.labels = fresh
-        self._flips += sum_by_user(parties.owner, flipped.astype(float), n) > 0
-        restless = self._flips >= _FLIPS
-        self._every = np.where(restless, np.minimum(2 * self._every, _SELDOM), self._every)
-        self._flips[restless] = 0
-
-    def sums(self, x: FloatArray) -> FloatArray:
-        """Q: (users, K, d + 1); rows that were never looked at count nowhere."""
-        parties, labels = self._block.parties, np.maximum(self.labels, 0)
-        weights = np.where(self.labels >= 0, parties.weights, 0.0)
-        if isinstance(self._loss, DistanceLoss) and not isinstance(self._loss, SquaredEuclidean):
-            apart = x[parties.owner, labels] - parties.rows
-            weights = weights * self._loss.weight(np.sqrt(self._loss.metric.squared(apart)))
-        clusters = ClusterSums(parties.owner, labels, weights, x.shape[:2])
-        return np.concatenate([clusters(parties.rows), clusters.weights()[..., None]], axis=2)
