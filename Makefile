@@ -44,15 +44,17 @@ fuzz: .venv/.fuzz
 docs: .venv/.test
 	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
 	  $(addprefix unpooled.,losses baselines metrics partition preprocessing datasets testing graphs trees \
-	  persistence wire wire.disclosure wire.policy wire.shapes drivers.local drivers.relay \
+	  persistence wire wire.disclosure wire.policy wire.shapes drivers.local drivers.faults \
+	  drivers.resending drivers.relay \
 	  drivers.zenoh drivers.link drivers.net_star drivers.net_mesh drivers.state drivers.replay \
 	  drivers.flower deploy.plan deploy.own deploy.keys protocols.star protocols.standardised \
 	  protocols.oneshot protocols.federated protocols.sums protocols.feca protocols.kfed \
 	  protocols.matched protocols.fuzzy protocols.coreset protocols.scaling protocols.embedded \
 	  protocols.kernel_kmeans protocols.krylov protocols.dspgd protocols.kernel_pca \
-	  protocols.bandwidth kernels.features kernels.lanczos kernels.landmarks protocols.mesh \
-	  protocols.dgc protocols.kar_swenson protocols.admm protocols.rounds protocols.starts \
-	  protocols.stopping)
+	  protocols.bandwidth kernels.features kernels.lanczos kernels.landmarks kernels.polynomials \
+	  protocols.mesh protocols.gossip protocols.averaging protocols.spectrum protocols.merging \
+	  protocols.flooding protocols.second_order protocols.dgc protocols.kar_swenson protocols.admm \
+	  protocols.rounds protocols.starts protocols.stopping)
 
 clean:
 	rm -rf .venv build dist

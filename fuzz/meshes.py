@@ -19,8 +19,10 @@ from unpooled.errors import InputError, PolicyRefusal
 from unpooled.graphs import topology
 from unpooled.protocols.admm import ADMMKMeans
 from unpooled.protocols.dgc import DGC
+from unpooled.protocols.gossip import GossipKMeans
 from unpooled.protocols.kar_swenson import KarSwenson
 from unpooled.protocols.mesh import Block, MeshProtocol
+from unpooled.protocols.second_order import SecondOrder
 from unpooled.protocols.starts import Start
 from unpooled.types import Parties
 from unpooled.wire.codec import encode
@@ -38,6 +40,10 @@ PROTOCOLS: tuple[MeshProtocol, ...] = (
     DGC(Start(2, CENTERS), max_rounds=3, loss=losses.Huber(0.5), inner_steps=2),
     KarSwenson(Start(2, CENTERS), max_rounds=4),
     ADMMKMeans(Start(2, CENTERS), max_rounds=4),
+    GossipKMeans(2, n_init=1, max_rounds=3),
+    GossipKMeans(2, n_init=1, max_rounds=2, topology="private", loss=losses.Huber(0.5)),
+    GossipKMeans(2, CENTERS, max_rounds=3, averaging="tree"),
+    SecondOrder(Start(2, CENTERS), max_rounds=4),
 )
 POLICIES: tuple[Policy, ...] = (STUDY, Deployment(max_rounds=2))
 TIMING = Timing(round_timeout=0.5, patience=1.0)
@@ -79,7 +85,7 @@ def _refuse_growth(one: MeshPeer) -> None:
 def mesh_peer(folder: Path, which: int, policy: Policy, own: Clock, play) -> MeshPeer:
     """The peer A of a ring of four, in a folder where it may have been before."""
     play.state = StateDirectory(folder, "plan", "A")
-    block = Block(PARTIES, _RING.neighbourhood(np.array([0])), _RING.reach, 0)
+    block = Block(PARTIES, _RING.neighbourhood(np.array([0])), _RING, 0)
     node = StubNode(own, play)
     return MeshPeer(PROTOCOLS[which], block, NAMES, node, play.state, policy, TIMING)
 

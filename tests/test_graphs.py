@@ -138,3 +138,70 @@ def test_bad_graphs_are_refused_in_one_sentence(graph: object, words: str) -> No
 
 def test_a_topology_can_be_made_from_its_matrix() -> None:
     assert Topology(topology("ring", names(4)).adjacency).reach == 2
+
+
+def dense_mixing(graph: nx.Graph, used: set[frozenset[int]] | None = None) -> np.ndarray:
+    """D_w - (w_ij) by the definition; the weights are the whole graph's whatever is used."""
+    m = graph.number_of_nodes()
+    found = np.zeros((m, m))
+    for a, b in graph.edges:
+        if used is None or frozenset((a, b)) in used:
+            weight = 1 / max(graph.degree[a], graph.degree[b])
+            found[a, b] = found[b, a] = -weight
+            found[a, a] += weight
+            found[b, b] += weight
+    return found
+
+
+@given(connected())
+def test_the_mixing_matrix(graph: nx.Graph) -> None:
+    found = topology(graph, names(graph.number_of_nodes()))
+    dense = found.mixing.toarray()
+    np.testing.assert_allclose(dense, dense_mixing(graph), atol=1e-15)
+    assert np.array_equal(dense, dense.T)
+    np.testing.assert_allclose(dense.sum(axis=1), 0.0, atol=1e-14)
+    values = found.mixing_spectrum
+    assert values is not None
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(dense_mixing(graph)), atol=1e-12)
+    assert abs(values[0]) < 1e-12
+    assert 0 < values[1] <= values[-1] <= 2 + 1e-12
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [nx.random_regular_graph(4, 300, seed=0), nx.barabasi_albert_graph(300, 3, seed=1)],
+    ids=["regular", "hubs"],
+)
+def test_bounds_hold_the_spectrum_of_a_larger_graph(graph: nx.Graph) -> None:
+    assert topology("ring", names(1025)).mixing_spectrum is None
+    found = topology(graph, names(graph.number_of_nodes()))
+    values = np.linalg.eigvalsh(found.mixing.toarray())
+    low, high = found.mixing_bounds
+    assert 0.95 * values[1] < low <= values[1]
+    assert values[-1] <= high < 1.05 * values[-1]
+    assert high <= 2
+
+
+@given(connected(), st.data())
+def test_a_block_mixes_over_the_links_that_are_used(graph: nx.Graph, data: st.DataObject) -> None:
+    m = graph.number_of_nodes()
+    found = topology(graph, names(m))
+    users = np.array(sorted(data.draw(st.sets(st.integers(0, m - 1), min_size=1))))
+    used = {frozenset(edge) for edge in data.draw(st.sets(st.sampled_from(sorted(graph.edges))))}
+    near = found.neighbourhood(users)
+    own, other = near.ends
+    pairs = list(zip(own, other, strict=True))
+    largest = [max(graph.degree[a], graph.degree[b]) for a, b in pairs]
+    np.testing.assert_array_equal(near.weights, 1 / np.array(largest))
+    sums = np.bincount(near.holder, near.weights, len(users))
+    assert (sums <= 1 + 1e-12).all()
+    marks = np.array([frozenset((a, b)) in used for a, b in pairs], dtype=bool)
+    mixing = near.mixing(marks)
+    assert mixing.shape == near.links.shape
+    columns = np.concatenate([near.users, near.outer])
+    expected = dense_mixing(graph, used)
+    np.fill_diagonal(expected, 0.0)
+    np.testing.assert_array_equal(mixing.toarray(), -expected[np.ix_(users, columns)])
+    kept = near.keep(marks)
+    assert kept.nnz == marks.sum()
+    np.testing.assert_array_equal(kept.toarray(), expected[np.ix_(users, columns)] < 0)

@@ -141,6 +141,22 @@ def test_ways_of_kernel_k_means_come_back(options: dict[str, Any], tmp_path: Pat
     comes_back(unpooled.KernelKMeans(3, random_state=0, **options), "groups", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"averaging": "tree", "loss": "huber"},
+        {"topology": "private", "metric": losses.Mahalanobis(np.eye(4))},
+        {"rho": 100.0, "loss": losses.Fair(2.0)},
+        {"init": X[[0, 20, 40]], "loss": losses.Bregman.squared_euclidean(), "graph": "path"},
+        {"policy": "deployment", "n_init": 2},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_ways_of_gossip_come_back(options: dict[str, Any], tmp_path: Path) -> None:
+    model = unpooled.GossipKMeans(3, random_state=0, max_rounds=30, **options)
+    comes_back(model, "groups", tmp_path)
+
+
 @pytest.mark.parametrize("estimator", [ExactKernelKMeans, NystromKMeans])
 def test_pooled_references_come_back(estimator: Any, tmp_path: Path) -> None:
     comes_back(estimator(3, gamma=0.2, random_state=0), "table", tmp_path)

@@ -43,6 +43,7 @@ EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = dict.fromkeys(
         "ADMMKMeans",
         "CoresetKMeans",
         "FeCA",
+        "GossipKMeans",
         "KarSwenson",
         "KernelPCAKMeans",
         "MatchedAveraging",

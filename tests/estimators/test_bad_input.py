@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.sentences import refuses
-from unpooled import DGC, ADMMKMeans, KarSwenson, losses
+from unpooled import DGC, ADMMKMeans, GossipKMeans, KarSwenson, losses
 from unpooled.errors import DomainError, GraphError, InputError
 
 RNG = np.random.default_rng(0)
@@ -257,3 +257,49 @@ def test_new_rows_must_look_like_the_fitted_ones() -> None:
             method({"a": frame(A), "b": frame(spoilt(B, np.nan, 1))})
         with pytest.raises(InputError, match="Party 1 has no rows"):
             method([A, B[:0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topology": "open"}, "topology='open' is not known; give 'shared' or 'private'"),
+        ({"topology": None}, "topology=None is not known"),
+        ({"averaging": "mean"}, "averaging='mean' is not known; give 'gossip' or 'tree'"),
+        ({"averaging": True}, "averaging=True is not known"),
+        ({"init": "random"}, "init='random' is not known; give 'tree'"),
+        ({"init": "dkm+c"}, "init=.* is not known; give 'tree'"),
+        ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\); it must be \(2, 3\)"),
+        ({"init": np.zeros((3, 2, 3))}, r"init has shape \(3, 2, 3\); it must be \(2, 3\)"),
+        ({"init": np.full((2, 3), np.nan)}, "init has a value that is NaN"),
+        ({"init": None}, "init"),
+        ({"rho": 0}, "rho=0 must be a finite number greater than 0"),
+        ({"rho": -1.0}, "rho=-1.0 must be"),
+        ({"rho": "large"}, "rho='large' must be"),
+        ({"rho": np.inf}, "rho=inf must be"),
+        ({"loss": "hinge"}, "loss='hinge' is not known"),
+        ({"loss": Scalar()}, "GossipKMeans takes losses of the distance and Bregman losses"),
+        ({"loss": losses.Bregman.itakura_saito(), "rho": 1.0}, "losses of the distance, and Itak"),
+        ({"metric": losses.Mahalanobis(np.eye(2))}, "matrix is 2x2 but rows have 3 columns"),
+        ({"n_init": 0}, "n_init=0 must be a whole number of at least 1"),
+        ({"n_init": 2.5}, "n_init=2.5 must be"),
+        ({"max_rounds": 0}, "max_rounds=0 must be"),
+        ({"tol": -1.0}, "tol=-1.0 must be a finite number of at least 0"),
+        ({"n_clusters": 0}, "n_clusters=0 must be"),
+        ({"n_clusters": 16}, "n_clusters=16 is more than the 15 distinct rows"),
+        ({"random_state": -1}, "random_state=-1 cannot seed"),
+    ],
+)  # fmt: skip
+def test_bad_options_of_gossip(options: dict[str, Any], words: str) -> None:
+    model = GossipKMeans(**{"n_clusters": 2, "random_state": 0, **options})
+    refuses(lambda: model.fit(GOOD), words)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize("loss", [losses.Bregman.itakura_saito(), losses.Bregman.generalised_kl()])
+def test_rows_outside_a_losses_domain_for_gossip(loss: losses.Bregman) -> None:
+    bad = {**GOOD, "south": spoilt(B, -1.0)}
+    refuses(
+        lambda: GossipKMeans(2, loss=loss).fit(bad),
+        "Party south has the value -1 in column 2",
+        DomainError,
+    )

@@ -16,12 +16,13 @@ from unpooled import (
     CoresetKMeans,
     FederatedKMeans,
     FuzzyCMeans,
+    GossipKMeans,
     KernelKMeans,
     KernelPCAKMeans,
     OneShotKMeans,
     RandomFeatureKMeans,
 )
-from unpooled.errors import PolicyRefusal
+from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.kernels.fuzzy import memberships
 from unpooled.metrics import center_distance
 from unpooled.wire import STUDY, Deployment
@@ -40,13 +41,36 @@ APART = (FuzzyCMeans, KernelKMeans)
 
 @pytest.mark.parametrize("estimator", MESH)
 def test_a_mesh_sends_no_rows_under_deployment(estimator: Any) -> None:
-    for init in ("dkm+c", "random", "k-means++"):
+    for init in () if estimator is GossipKMeans else ("dkm+c", "random", "k-means++"):
         model = estimator(3, init=init, policy="deployment", random_state=0)
         refuses(lambda model=model: model.fit(TABLES), "which discloses rows", PolicyRefusal)
     model = estimator(3, init=PLACES, policy="deployment", max_rounds=20).fit(TABLES)
     assert np.array_equal(
         model.peer_centers_, estimator(3, init=PLACES, max_rounds=20).fit(TABLES).peer_centers_
     )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"averaging": "tree"}, {"topology": "private"}, {"loss": "huber"}, {"rho": 100.0}],
+    ids=str,
+)
+def test_gossip_needs_no_rows_to_start_from(options: dict[str, Any]) -> None:
+    """Where no cluster is small, both policies end in the same clusters."""
+    study = GossipKMeans(3, random_state=0, tol=1e-9, **options).fit(TABLES)
+    strict = GossipKMeans(3, random_state=0, tol=1e-9, policy="deployment", **options).fit(TABLES)
+    assert strict.converged_
+    assert center_distance(strict.cluster_centers_, study.cluster_centers_) < 1e-6
+    assert center_distance(strict.cluster_centers_, PLACES) < 1.0
+
+
+def test_gossip_where_everybody_is_too_small() -> None:
+    model = GossipKMeans(3, policy=Deployment(min_count=100), random_state=0)
+    refuses(lambda: model.fit(TABLES), "No user sent anything about its rows", ProtocolError)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    own = {**dict.fromkeys(TABLES, Deployment(min_count=100)), "south": Deployment(min_count=5)}
+    with pytest.raises(InputError, match="share a host but not a policy"):
+        GossipKMeans(3, policy=own).fit(TABLES)
 
 
 @pytest.mark.parametrize("estimator", [e for e in STAR if e not in (*APART, *SENDING_ROWS)])
@@ -93,7 +117,7 @@ def test_what_sends_rows_is_refused(estimator: Any) -> None:
     refuses(lambda: model.fit(TABLES), "Party south does not send", PolicyRefusal)
 
 
-@pytest.mark.parametrize("estimator", [DGC, OneShotKMeans, FederatedKMeans])
+@pytest.mark.parametrize("estimator", [DGC, GossipKMeans, OneShotKMeans, FederatedKMeans])
 @pytest.mark.parametrize("policy", ["strict", None, Deployment, 3])
 def test_unknown_policies(estimator: Any, policy: Any) -> None:
     refuses(lambda: estimator(3, policy=policy).fit(TABLES), "policy=.* is not known; give 'study'")

@@ -141,6 +141,11 @@ def _same_star(site: Site, expected: Any, scaler: Any, rows: dict[str, np.ndarra
         slow("KarSwenson", {"init": CORNERS, "max_rounds": 60}, "", id="kar-swenson"),
         slow("ADMMKMeans", {"init": CORNERS, "max_rounds": 60}, "", id="admm"),
         slow("ADMMKMeans", {"init": "dkm+c", "max_rounds": 60}, STUDY, id="admm, found start"),
+        pytest.param("GossipKMeans", {}, "", id="gossip"),
+        slow("GossipKMeans", {"averaging": "tree"}, "", id="gossip, tree"),
+        slow("GossipKMeans", {"topology": "private"}, "", id="gossip, private"),
+        slow("GossipKMeans", {"rho": 100.0, "max_rounds": 200}, "", id="gossip, rho"),
+        slow("GossipKMeans", {"init": CORNERS}, STUDY, id="gossip, given start"),
     ],
 )
 def test_programs_of_a_mesh_give_what_the_estimator_gives(

@@ -16,6 +16,11 @@ from unpooled.errors import UnpooledError
 EXPERIMENTS = {
     "dgc-iris": "unpooled.experiments.dgc.iris",
     "feca-ssets": "unpooled.experiments.feca.ssets",
+    "gossip-faults": "unpooled.experiments.gossip.faults",
+    "gossip-pictures": "unpooled.experiments.gossip.pictures",
+    "gossip-quality": "unpooled.experiments.gossip.quality",
+    "gossip-rho": "unpooled.experiments.gossip.rho",
+    "gossip-table": "unpooled.experiments.gossip.table",
     "kernel-compare": "unpooled.experiments.kernel.compare",
     "kernel-paper": "unpooled.experiments.kernel.paper",
     "kernel-shapes": "unpooled.experiments.kernel.shapes",

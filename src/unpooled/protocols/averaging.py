@@ -36,6 +36,11 @@ class Averaging(ABC):
     """Whether a cycle goes on from the mean of the one before, so that what is left shrinks."""
 
     @property
+    def exact(self) -> bool:
+        """Whether nothing is left of users' differences but rounding."""
+        return self.left <= _EXACT
+
+    @property
     def apart(self) -> float:
         """How restless a move by 1 leaves users about whether they agree.
 
@@ -43,7 +48,7 @@ class Averaging(ABC):
         what they last moved by is between them. That is to be 1/4000 of the tolerance: once rows
         stay, a cycle more is not worth saving.
         """
-        return min(4000 * self.left**2, 1000.0) if self.left > _EXACT else 0.0
+        return 0.0 if self.exact else min(4000 * self.left**2, 1000.0)
 
     @abstractmethod
     def begin(self, z: FloatArray, own: FloatArray, news: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 r"""k-means between neighbours by gossiped sums: the clustering of pooled rows, nobody in charge.
 
 Users i = 1..m hold rows y_ir with weights w_ir. Instead of moving centres towards each other, as
-DGC does, they average what centres are made of. One *cycle* is one Lloyd step of the pooled rows:
+DGC does, they average what centres are made of. A *cycle* is a Lloyd step of the pooled rows:
 
   (a) every user labels its rows by its centres x(k) and adds up
           Q_i(k) = ( sum_{r in C_i(k)} w_ir g_ir y_ir,  sum_{r in C_i(k)} w_ir g_ir ),
@@ -20,6 +20,11 @@ over users as it is and shrinks their differences by theta or more. So sum_i z_i
 averages need not be exact in any one cycle, and become so as rows stop changing. By *tree*: sums go
 up the tree and their total comes down, exactly and to the same bits for all, in twice its height of
 exchanges; far fewer numbers travel.
+
+**Momentum.** While rows change cluster, centres go on beyond the means, by half of the way that the
+means took since the cycle before: it takes fewer steps to where they stay. As soon as they stay
+everywhere, which all users know at the same time, centres go to the means themselves; and after 30
+cycles always. Lloyd's steps end after finitely many, so the end is a Lloyd point in any case.
 
 **Stopping.** A user is calm in a cycle if none of its rows changed cluster, its centres moved by
 no more than tol times the spread of the data, and no cluster is in doubt. The largest unrest
@@ -80,6 +85,10 @@ _PARTED = -1
 _NONE = 1e-12
 """A share of all weight that is nothing but rounding."""
 _SETTLED = 1e-9
+_MOMENTUM = 0.5
+_BY_ROTE = 30
+_NOT_YET = 1e300
+"""Unrest of users whose rows stay but whose centres are not the means yet."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,7 @@ def _given(block: Block, centers: FloatArray, tree: Tree | None) -> Merged:
     return Merged(
         np.broadcast_to(centers, (n, *centers.shape)).copy(),
         np.ones(n, dtype=bool),
-        OWN["spread"](block, np.empty(0))[:, 0],
+        np.zeros(n),
         np.full(n, block.reach),
         np.zeros(n, dtype=bool) if tree is None else tree.broken,
         np.empty((n, 0)),
@@ -174,7 +183,9 @@ class _Cycles:
         n, k, d = start.centers.shape
         self._protocol, self._block, self._loss = protocol, block, protocol.loss
         self._whole, self._faulty = whole, Gossip.after_faults(block, "sums")
-        self._x, self._known, self._scale = start.centers, start.known, start.spread
+        self._x, self._known = start.centers, start.known
+        own = OWN["spread"](block, start.centers)[:, 0]
+        self._scale = np.where(start.spread > 0, start.spread, own)
         self._running: BoolArray = np.ones(n, dtype=bool)
         self._leaving: BoolArray = np.zeros(n, dtype=bool)
         self._unfinished: BoolArray = np.ones(n, dtype=bool)
@@ -195,6 +206,11 @@ class _Cycles:
         self._doubt: BoolArray = np.ones(n, dtype=bool)
         """Who has a cluster that may be empty or not."""
         self._windows = Windows(n)
+        self._stirred: BoolArray = np.ones(n, dtype=bool)
+        """Who knows no better than that rows still change cluster somewhere."""
+        self._ahead: BoolArray = np.zeros(n, dtype=bool)
+        """Whose centres went beyond the means."""
+        self._last_means = start.centers
 
     def run(self) -> Peer[Body]:
         """All exchanges; the result."""
@@ -237,7 +253,7 @@ class _Cycles:
             if t % averaging.length:
                 continue
             looked = users & self._known
-            self._rows.look(looked, self._x, t // averaging.length)
+            self._rows.look(looked, self._x, t // averaging.length, exact=averaging.exact)
             q = only(looked, self._rows.sums(self._x), self._q)
             z = averaging.begin(self._z, q, q - self._q)
             self._z, self._q = only(users, z, self._z), only(users, q, self._q)
@@ -246,6 +262,7 @@ class _Cycles:
             # Where rows stay, a Lloyd step is the last one, but for what is left to agree on.
             moves = averaging.apart if self._rows.fixed else max(1.0, averaging.apart)
             unrest = np.where(self._rows.changed == 0, moves * self._movement / scale, np.inf)
+            unrest = np.where(self._ahead, np.maximum(unrest, _NOT_YET), unrest)
             unrest[~looked | self._doubt] = np.inf
             self._windows.begin(users, unrest, opens=t % averaging.window == 0)
 
@@ -314,7 +331,11 @@ class _Cycles:
             users = users & ends
             if not users.any():
                 continue
+            if (t + 1) % averaging.window == 0:
+                stirred = ~np.isfinite(self._windows.largest) & (averaging is self._whole)
+                self._stirred = np.where(users, stirred, self._stirred)
             x = self._means(users, averaging.left if averaging.running else 0.0)
+            x = self._beyond(users, x)
             self._movement = np.where(users, farthest(x - self._x), self._movement)
             self._x = x
             self._rounds = self._rounds + users
@@ -330,6 +351,20 @@ class _Cycles:
             "changed": self._rows.changed,
             "movement": self._movement,
         }
+
+    def _beyond(self, users: BoolArray, means: FloatArray) -> FloatArray:
+        """Goes on the way that the means took, while rows change cluster: fewer steps are needed.
+
+        Of the steps that are taken by rote there are only so many, and after them come Lloyd's
+        own, which always come to an end. Where rows stay, all know it and go to the means.
+        """
+        few = self._rounds < min(_BY_ROTE, self._protocol.max_rounds - 1)
+        further = users & self._stirred & self._known & few
+        beyond = means + _MOMENTUM * (means - self._last_means)
+        further &= self._loss.inside(beyond).all(axis=1)
+        self._last_means = only(users, means, self._last_means)
+        self._ahead = np.where(users, further, self._ahead)
+        return only(further, beyond, means)
 
     def _means(self, users: BoolArray, left: float) -> FloatArray:
         """Sums over weights, for clusters that surely have any; the others' centres stay.

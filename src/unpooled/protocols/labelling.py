@@ -14,7 +14,7 @@ from unpooled.protocols.mesh import Block
 from unpooled.types import BoolArray, FloatArray, IntArray
 
 _FLIPS = 3
-"""How often a user's rows may go to and fro before it changes labels less often."""
+"""In how many cycles on end rows may go to and fro before their user changes labels less often."""
 _SELDOM = 64
 
 
@@ -40,28 +40,33 @@ class Labelling:
         self.labels: IntArray = np.full(len(parties.rows), -1)
         self.changed: IntArray = np.zeros(n, dtype=np.int64)
         """How many of each user's rows were found to be in another cluster."""
-        self._last = self.labels
+        self._last = self.labels.copy()
+        """Where each row was before it last changed cluster."""
         self._flips: IntArray = np.zeros(n, dtype=np.int64)
         self._every: IntArray = np.ones(n, dtype=np.int64)
 
     def _all_nearest(self, x: FloatArray) -> IntArray:
         return nearest(self._parties.rows, self._parties.owner, x, self._loss.dissimilarity)
 
-    def look(self, users: BoolArray, x: FloatArray, cycle: int) -> None:
-        """Labels the rows of these users; out of its turn a user only sees what would change."""
+    def look(self, users: BoolArray, x: FloatArray, cycle: int, *, exact: bool) -> None:
+        """Labels the rows of these users; out of its turn a user only sees what would change.
+
+        ``exact`` says whether centres come from exact means, by which nothing goes to and fro.
+        """
         owner, n = self._parties.owner, self._n_users
         nearby = self._nearest(x)
         differs = (nearby != self.labels) & users[owner]
-        self.changed = np.bincount(owner[differs], minlength=n)
-        turn = users & (cycle % self._every == 0)
+        self.changed = np.where(users, np.bincount(owner[differs], minlength=n), self.changed)
+        turn = users & (exact | (cycle % self._every == 0))
         moved = np.flatnonzero(differs & turn[owner])
-        if len(moved):
-            flipped = moved[nearby[moved] == self._last[moved]]
-            self._flips += np.bincount(owner[flipped], minlength=n) > 0
-            self._sums = None
+        flipped = moved[nearby[moved] == self._last[moved]]
         self._last = np.where(turn[owner], self.labels, self._last)
-        self.labels = self.labels.copy()
-        self.labels[moved] = nearby[moved]
+        if len(moved):
+            self._sums = None
+            self.labels = self.labels.copy()
+            self.labels[moved] = nearby[moved]
+        to_and_fro = np.bincount(owner[flipped], minlength=n) > 0
+        self._flips = np.where(turn, (self._flips + 1) * to_and_fro, self._flips)
         restless = self._flips >= _FLIPS
         self._every = np.where(restless, np.minimum(2 * self._every, _SELDOM), self._every)
         self._flips[restless] = 0

@@ -1,0 +1,1 @@
+"""Peer-to-peer k-means by gossiped sums, held against its bars and against other methods."""

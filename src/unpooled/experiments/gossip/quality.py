@@ -1,0 +1,63 @@
+"""How often GossipKMeans ends badly where users' rows are unlike: every run against pooled k-means.
+
+Ten users on a ring; each class is split by Dirichlet(0.1), or every user has rows of two classes
+only. A run is bad if its cost is more than 5 % above that of k-means on the pooled rows (best of
+ten starts). Of MNIST (digits 0 to 6, 1000 rows each) there are at most 20 runs.
+
+    unpooled reproduce gossip-quality --runs 100
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from unpooled import GossipKMeans, partition
+from unpooled.experiments.gossip.setting import FIRST_SEED, cost, pooled_cost, rows_of
+from unpooled.types import IntArray
+
+USERS = 10
+BAD = 1.05
+SETS = {"s1": 15, "s2": 15, "digits": 10, "mnist": 7}
+"""Files and numbers of clusters."""
+AT_MOST = {"mnist": 20}
+
+
+def _dirichlet(y: IntArray, seed: int) -> IntArray:
+    return partition.dirichlet(y, n_parties=USERS, alpha=0.1, random_state=seed)
+
+
+def _two_classes(y: IntArray, seed: int) -> IntArray:
+    return partition.by_class(y, n_parties=USERS, classes_per_party=2, random_state=seed)
+
+
+SPLITS: dict[str, Callable[[IntArray, int], IntArray]] = {
+    "Dirichlet(0.1)": _dirichlet,
+    "two classes each": _two_classes,
+}
+
+
+def report(runs: int) -> Iterator[str]:
+    """The table, line by line as it gets done."""
+    yield f"$ unpooled reproduce gossip-quality --runs {runs}"
+    yield ""
+    yield f"Cost over pooled k-means, ring of {USERS} users; bad is more than {BAD:g}"
+    yield f"  {'':10}{'':18}{'runs':>6}{'bad':>6}{'mean':>10}{'worst':>10}"
+    for name, n_clusters in SETS.items():
+        data = rows_of(name)
+        pooled = pooled_cost(data.X, n_clusters)
+        few = min(runs, AT_MOST.get(name, runs))
+        for split in SPLITS:
+            seeds = range(FIRST_SEED, FIRST_SEED + few)
+            costs = [fitted_cost(data, n_clusters, split, seed) / pooled for seed in seeds]
+            bad = sum(value > BAD for value in costs)
+            yield (f"  {name:10}{split:18}{few:6}{bad:6}{np.mean(costs):10.5f}{max(costs):10.5f}")
+
+
+def fitted_cost(data: Bunch, n_clusters: int, split: str, seed: int) -> float:
+    """One fit."""
+    model = GossipKMeans(n_clusters, random_state=seed)
+    model.fit(data.X, groups=SPLITS[split](data.y, seed))
+    return cost(data.X, model.cluster_centers_)
