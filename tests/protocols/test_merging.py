@@ -15,14 +15,14 @@ from unpooled.drivers.faults import UserDown
 from unpooled.errors import ProtocolError
 from unpooled.kernels.kmeans import cluster
 from unpooled.protocols.flooding import TREE_RELEASES, find_tree
-from unpooled.protocols.merging import merge, merge_releases
+from unpooled.protocols.merging import POINTS, merge, merge_releases
 from unpooled.protocols.mesh import Block, Peer
 from unpooled.types import Body
 from unpooled.wire.policy import Deployment
 
 K, N_INIT, SEED = 3, 2, 11
 RELEASES = (*TREE_RELEASES, *merge_releases(K))
-SIZES = (7, 12, 5, 9, 20, 3, 8)
+SIZES = (17, 12, 5, 29, 20, 3, 18)
 
 
 def start(block: Block, loss: losses.Loss | None = None, n_clusters: int = K) -> Peer[Body]:
@@ -39,23 +39,26 @@ def run(tables: list[np.ndarray], graph: Any, **options: Any) -> Any:
 def plain(
     tables: list[np.ndarray], weights: list[np.ndarray], graph: nx.Graph, root: int = 0
 ) -> np.ndarray:
-    """What goes up, user after user, from the farthest."""
+    """What goes up, user after user, from the farthest; and what the root makes of it."""
     hops, parents = parents_of(graph, root)
     own = {}
     for user in sorted(hops, key=lambda user: (-hops[user], user)):
-        rng = np.random.default_rng([SEED, user, 0])
-        found = cluster(tables[user], weights[user], K, N_INIT, rng)
-        points, counts = found.centers, found.counts
+        points, counts = _best(tables[user], weights[user], POINTS * K, N_INIT, (user, 0))
         children = sorted(child for child, parent in parents.items() if parent == user)
         if children:
             points = np.concatenate([points, *(own[child][0] for child in children)])
             counts = np.concatenate([counts, *(own[child][1] for child in children)])
-            if len(points) > K:
-                rng = np.random.default_rng([SEED, user, 1])
-                found = cluster(points, counts, K, 20, rng)
-                points, counts = found.centers, found.counts
+            if len(points) > POINTS * K:
+                points, counts = _best(points, counts, POINTS * K, 20, (user, 1))
         own[user] = points, counts
-    return own[root][0]
+    return _best(*own[root], K, 20, (root, 2))[0]
+
+
+def _best(
+    points: np.ndarray, weights: np.ndarray, n_clusters: int, n_init: int, stream: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    found = cluster(points, weights, n_clusters, n_init, np.random.default_rng([SEED, *stream]))
+    return found.centers, found.counts
 
 
 def spread(rows: np.ndarray, weights: np.ndarray) -> float:
@@ -190,7 +193,7 @@ def test_clusters_go_along_the_tree_and_nowhere_else() -> None:
                 _, other = network(graph).neighbourhood(np.array([int(who)])).ends
                 sent += [(int(who), int(to)) for to in other[post.to]]
         assert sorted(sent) == sorted(parents.items())
-        assert traffic.by_kind["clusters"]["floats_up"] == 6 * (K * 2 + K + 2)
+        assert traffic.by_kind["clusters"]["floats_up"] == 6 * (POINTS * K * 3 + 2)
         # Each user speaks once, to all of its neighbours; those who are told last need not.
         links = sum(graph.degree[user] for user, far in hops.items() if far < reach)
         assert traffic.by_kind["start"]["messages"] == links

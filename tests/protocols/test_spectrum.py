@@ -11,6 +11,7 @@ import pytest
 from tests.protocols.parts import blobs, graph_of, network, run_part, said
 from unpooled.drivers.local import Options, run_mesh
 from unpooled.protocols.gossip import GossipKMeans
+from unpooled.protocols.merging import POINTS
 from unpooled.protocols.mesh import Block, Peer
 from unpooled.protocols.spectrum import PROBE_RELEASE, lowest, probe
 from unpooled.types import Body, Parties
@@ -123,8 +124,8 @@ def test_a_private_run_sends_what_it_declares() -> None:
         "echo": {("parent", (), "i")},
         "probe": {("probe", (2,), "f")},
         "clusters": {
-            ("points", (3, 2), "f"),
-            ("weights", (3,), "f"),
+            ("points", (POINTS * 3, 2), "f"),
+            ("weights", (POINTS * 3,), "f"),
             ("scale", (2,), "f"),
             ("added", (2 * steps,), "f"),
         },

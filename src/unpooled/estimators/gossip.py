@@ -40,7 +40,8 @@ class GossipKMeans(MeshEstimator):
         "private" by what users find out about it together, each knowing its own links
     averaging : "gossip", or "tree" for exact sums along a spanning tree, which sends far fewer
         numbers in up to twice the exchanges (of use with ``rho=None`` only)
-    init : "tree", or centres (K, d) that all users know
+    init : "tree", or centres (K, d) that all users know; from these it takes the steps, and ends
+        at the centres, of :class:`~unpooled.FederatedKMeans`
     n_init : restarts of k-means on a user's own rows
     max_rounds : most Lloyd steps, each of several exchanges; with a finite ``rho`` most exchanges
     tol : stop when no row changes cluster and no centre moves further than this times the spread
@@ -118,7 +119,7 @@ class GossipKMeans(MeshEstimator):
         if isinstance(self.init, str):
             one_of("init", self.init, ("tree",))
             return Start(n_clusters, "tree", n_init=n_init)
-        return Start(n_clusters, options.given_centers(self.init, n_clusters, parties))
+        return Start(n_clusters, options.given_centers(self.init, n_clusters, parties, "tree"))
 
     def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
         max_rounds, tol = whole("max_rounds", self.max_rounds, 1), number("tol", self.tol)

@@ -46,9 +46,11 @@ def start(
     return Start(n_clusters, centers, rounds, align=align)
 
 
-def given_centers(init: Any, n_clusters: int, parties: Parties) -> FloatArray:
-    """Starting centres for all parties alike."""
-    centers = _centers(init, ("one-shot",))
+def given_centers(
+    init: Any, n_clusters: int, parties: Parties, name: str = "one-shot"
+) -> FloatArray:
+    """Starting centres for all parties alike; ``name`` is what to give instead."""
+    centers = _centers(init, (name,))
     if centers.shape != (n_clusters, parties.n_features):
         raise InputError(
             f"init has shape {centers.shape}; it must be {(n_clusters, parties.n_features)}."

@@ -21,10 +21,11 @@ averages need not be exact in any one cycle, and become so as rows stop changing
 up the tree and their total comes down, exactly and to the same bits for all, in twice its height of
 exchanges; far fewer numbers travel.
 
-**Momentum.** While rows change cluster, centres go on beyond the means, by half of the way that the
-means took since the cycle before: it takes fewer steps to where they stay. As soon as they stay
-everywhere, which all users know at the same time, centres go to the means themselves; and after 30
-cycles always. Lloyd's steps end after finitely many, so the end is a Lloyd point in any case.
+**Momentum.** From a merged start (from given centres every cycle is Lloyd's own step), while rows
+change cluster, centres go on beyond the means, by half of the way that the means took since the
+cycle before: it takes fewer steps to where they stay. As soon as they stay everywhere, which all
+users know at the same time, centres go to the means themselves; and after 30 cycles always. Lloyd's
+steps end after finitely many, so the end is a Lloyd point in any case.
 
 **Stopping.** A user is calm in a cycle if none of its rows changed cluster, its centres moved by
 no more than tol times the spread of the data, and no cluster is in doubt. The largest unrest
@@ -194,6 +195,8 @@ class _Cycles:
         self._epoch: IntArray = np.zeros(n, dtype=np.int64)
         self._latest: IntArray = np.zeros(n, dtype=np.int64)
         """The latest epoch heard of."""
+        self._age: IntArray = np.zeros(n, dtype=np.int64)
+        """Cycles in this epoch."""
         self._fault = start.broken | ~start.known
         """Who has noticed something in its epoch."""
         self._present: BoolArray = np.ones(len(block.neighbourhood.holder), dtype=bool)
@@ -245,6 +248,7 @@ class _Cycles:
             self._q, self._z, self._p = (
                 only(opened, np.zeros_like(old), old) for old in (self._q, self._z, self._p)
             )
+            self._age = np.where(opened, 0, self._age)
             self._windows.void(opened)
 
     def _begin(self, t: int) -> None:
@@ -253,7 +257,9 @@ class _Cycles:
             if t % averaging.length:
                 continue
             looked = users & self._known
-            self._rows.look(looked, self._x, t // averaging.length, exact=averaging.exact)
+            change = averaging.exact | (t // averaging.length % self._seldom() == 0)
+            self._rows.look(looked, self._x, change)
+            self._age = self._age + users
             q = only(looked, self._rows.sums(self._x), self._q)
             z = averaging.begin(self._z, q, q - self._q)
             self._z, self._q = only(users, z, self._z), only(users, q, self._q)
@@ -265,6 +271,15 @@ class _Cycles:
             unrest = np.where(self._ahead, np.maximum(unrest, _NOT_YET), unrest)
             unrest[~looked | self._doubt] = np.inf
             self._windows.begin(users, unrest, opens=t % averaging.window == 0)
+
+    def _seldom(self) -> IntArray:
+        """Every how many cycles users change labels, where means are not exact.
+
+        A row may then be sent to and fro for ever, each time by the means' having followed it. So
+        users that have been at it for 20 cycles change labels every second cycle, after 30 every
+        fourth and so on, while means become as exact as it takes.
+        """
+        return np.asarray(2 ** np.clip(self._age // 10 - 1, 0, 6))
 
     def _words(self, t: int) -> tuple[Body, BoolArray | None]:
         """What users say, and on which links."""
@@ -359,7 +374,7 @@ class _Cycles:
         own, which always come to an end. Where rows stay, all know it and go to the means.
         """
         few = self._rounds < min(_BY_ROTE, self._protocol.max_rounds - 1)
-        further = users & self._stirred & self._known & few
+        further = users & self._stirred & self._known & few & (self._protocol.init is None)
         beyond = means + _MOMENTUM * (means - self._last_means)
         further &= self._loss.inside(beyond).all(axis=1)
         self._last_means = only(users, means, self._last_means)

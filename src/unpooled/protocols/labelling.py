@@ -13,18 +13,9 @@ from unpooled.losses import DistanceLoss, Euclidean, Loss, SquaredEuclidean
 from unpooled.protocols.mesh import Block
 from unpooled.types import BoolArray, FloatArray, IntArray
 
-_FLIPS = 3
-"""In how many cycles on end rows may go to and fro before their user changes labels less often."""
-_SELDOM = 64
-
 
 class Labelling:
-    """Labels that change when users look; -1 for rows that were never looked at.
-
-    While means are not exact, a row may be sent to and fro between two clusters, each time by the
-    other's having changed. A user to which this happens changes labels only every second cycle,
-    then every fourth and so on, by which time means have become exact enough to tell.
-    """
+    """Labels that change when users look; -1 for rows that were never looked at."""
 
     def __init__(self, block: Block, loss: Loss) -> None:
         n, parties = len(block), block.parties
@@ -48,28 +39,17 @@ class Labelling:
     def _all_nearest(self, x: FloatArray) -> IntArray:
         return nearest(self._parties.rows, self._parties.owner, x, self._loss.dissimilarity)
 
-    def look(self, users: BoolArray, x: FloatArray, cycle: int, *, exact: bool) -> None:
-        """Labels the rows of these users; out of its turn a user only sees what would change.
-
-        ``exact`` says whether centres come from exact means, by which nothing goes to and fro.
-        """
+    def look(self, users: BoolArray, x: FloatArray, change: BoolArray) -> None:
+        """Labels the rows of these users; but those whom ``change`` does not mark only look."""
         owner, n = self._parties.owner, self._n_users
         nearby = self._nearest(x)
         differs = (nearby != self.labels) & users[owner]
         self.changed = np.where(users, np.bincount(owner[differs], minlength=n), self.changed)
-        turn = users & (exact | (cycle % self._every == 0))
-        moved = np.flatnonzero(differs & turn[owner])
-        flipped = moved[nearby[moved] == self._last[moved]]
-        self._last = np.where(turn[owner], self.labels, self._last)
+        moved = np.flatnonzero(differs & change[owner])
         if len(moved):
             self._sums = None
             self.labels = self.labels.copy()
             self.labels[moved] = nearby[moved]
-        to_and_fro = np.bincount(owner[flipped], minlength=n) > 0
-        self._flips = np.where(turn, (self._flips + 1) * to_and_fro, self._flips)
-        restless = self._flips >= _FLIPS
-        self._every = np.where(restless, np.minimum(2 * self._every, _SELDOM), self._every)
-        self._flips[restless] = 0
 
     def sums(self, x: FloatArray) -> FloatArray:
         """(sum of w g y, sum of w g) of every cluster, (users, K, d + 1), with g = f'(t) / t.
