@@ -43,7 +43,6 @@ EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = dict.fromkeys(
         "ADMMKMeans",
         "CoresetKMeans",
         "FeCA",
-        "GossipKMeans",
         "KarSwenson",
         "KernelPCAKMeans",
         "MatchedAveraging",

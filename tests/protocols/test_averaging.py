@@ -133,7 +133,7 @@ def test_a_graph_beyond_all_eigenvalues_is_averaged_between_bounds() -> None:
     graph = nx.random_regular_graph(4, 1100, seed=0)
     values = values_of(1100, 3)
     z, made = averaged(graph, WAYS["planned"], values)
-    assert made.left == THETA
+    assert 0 < made.left <= THETA
     assert (off(z) <= THETA * off(values)).all()
 
 

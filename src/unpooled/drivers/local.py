@@ -5,7 +5,7 @@ handed on. The result depends on the seed alone: not on the number of threads, n
 which parties finish, not on how users are grouped into blocks.
 """
 
-from unpooled.drivers.faults import AnswerLost, Deaf, Fault, LinkLost, UserDown
+from unpooled.drivers.faults import AnswerLost, Deaf, Fault, LinkLost, MessagesLost, UserDown
 from unpooled.drivers.local_mesh import run_mesh
 from unpooled.drivers.local_star import run_star
 from unpooled.drivers.options import Options, Run
@@ -15,6 +15,7 @@ __all__ = [
     "Deaf",
     "Fault",
     "LinkLost",
+    "MessagesLost",
     "Options",
     "Run",
     "UserDown",

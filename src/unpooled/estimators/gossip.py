@@ -37,11 +37,13 @@ class GossipKMeans(MeshEstimator):
         users that cluster in isolation
     rho : None for users that agree, or how much they do, as in DGC
     topology : "shared" averages by the graph's eigenvalues, as it is known from the plan;
-        "private" by what users find out about it together, each knowing its own links
+        "private" by what users find out about it together, each knowing its own links (both for
+        ``rho=None``; for the merged start only, from given centres nothing is found out)
     averaging : "gossip", or "tree" for exact sums along a spanning tree, which sends far fewer
         numbers in up to twice the exchanges (of use with ``rho=None`` only)
-    init : "tree", or centres (K, d) that all users know; from these it takes the steps, and ends
-        at the centres, of :class:`~unpooled.FederatedKMeans`
+    init : "tree", or centres (K, d) that all users know; from these it takes Lloyd's own steps and
+        ends, where means are exact (rings, paths, stars, small graphs, "tree"), at the centres of
+        :class:`~unpooled.FederatedKMeans`
     n_init : restarts of k-means on a user's own rows
     max_rounds : most Lloyd steps, each of several exchanges; with a finite ``rho`` most exchanges
     tol : stop when no row changes cluster and no centre moves further than this times the spread

@@ -24,6 +24,8 @@ THETA = 0.03
 more takes more cycles."""
 _THETA_UNKNOWN = 0.1
 _NONE = _EXACT = 1e-12
+_LEAST = 1e-3
+"""What is said to be left at least, where the spectrum is an estimate."""
 
 
 class Averaging(ABC):
@@ -98,8 +100,11 @@ class Gossip(Averaging):
     @classmethod
     def between(cls, block: Block, low: float, high: float, field: str) -> Gossip:
         """For a graph whose eigenvalues but the 0 lie between these."""
-        passes = passes_needed(low, high, THETA)
-        return cls(block, chebyshev(low, high, passes), THETA, block.reach, field)
+        # A graph with narrow passages would take very long cycles; it takes more of them instead.
+        passes = min(passes_needed(low, high, THETA), 4 * block.reach + 8)
+        coefficients = chebyshev(low, high, passes)
+        left = float(np.abs(residual(coefficients, np.array([low, high]))).max())
+        return cls(block, coefficients, max(left, _LEAST), block.reach, field)
 
     @classmethod
     def after_faults(cls, block: Block, field: str) -> Gossip:

@@ -10,12 +10,14 @@ users then have the same, in the same order. ``reach`` exchanges, in which each 
 
 **When users die.** One that has lost its parent offers K centres of its own branch, under its
 own number, and of all that is offered the lowest number's wins: if the root dies, the next lowest
-takes over. So whoever is awake at the end has centres. They are everybody's if nobody was lost.
+takes over. Users whom no offer reaches, since they slept or deaths have made the graph longer than
+``reach``, are left without (``known``). Centres are made of everybody's rows if nobody was lost.
 
 **What leaves.** Means and weights of local clusters, of at least ``min_count`` rows each under the
-user's policy, to the parent alone. A mean of one row is that row: with a minimum of 1 rows may
-leave. The parent of a user without children gets what this user sent and nothing else; one above
-it gets means of clusters merged from several users.
+user's policy, to the parent alone, and the spread of the user's rows, if they are that many. A mean
+of one row is that row: with a minimum of 1 rows may leave. The parent of a user without children
+gets what this user sent and nothing else; one above it gets means of clusters merged from several
+users.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class Merged:
     centers: FloatArray
     """(users, K, d)"""
     known: BoolArray
-    """Who has got centres: all who were awake and heard somebody."""
+    """Who has got centres."""
     spread: FloatArray
     """The largest root mean square deviation of any user's rows: what is small is so beside it."""
     height: IntArray
@@ -167,7 +169,8 @@ def _own(
         put_all,
         (n, max(1, len(parties.rows) // n) * parties.n_features * n_init),
     )
-    scale = np.column_stack([OWN["spread"](block, points)[:, 0], tree.hops])
+    spread = np.where(parties.sizes >= block.min_count, OWN["spread"](block, points)[:, 0], 0.0)
+    scale = np.column_stack([spread, tree.hops])
     body = {"points": points, "weights": weights, "scale": scale}
     return body if beside is None else {**body, "added": beside.own}
 

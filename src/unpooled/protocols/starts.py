@@ -35,7 +35,7 @@ from unpooled.losses import Loss
 from unpooled.protocols.flooding import TREE_RELEASES, find_tree
 from unpooled.protocols.merging import merge, merge_releases
 from unpooled.protocols.mesh import Block, Peer, only
-from unpooled.types import Array, FloatArray
+from unpooled.types import Array, BoolArray, FloatArray
 from unpooled.wire.message import Post
 from unpooled.wire.policy import COLUMNS, Release
 
@@ -104,7 +104,7 @@ class Start:
                 centers = yield from self._dkm_c(block, centers)
         if self.aligns:
             centers = yield from _aligned(block, centers)
-        _refuse_outside(block, centers, loss)
+        refuse_outside(block, centers, loss)
         return centers
 
     def _given(self, block: Block) -> FloatArray:
@@ -167,8 +167,13 @@ def _refuse_empty(block: Block) -> None:
         )
 
 
-def _refuse_outside(block: Block, centers: FloatArray, loss: Loss) -> None:
+def refuse_outside(
+    block: Block, centers: FloatArray, loss: Loss, known: BoolArray | None = None
+) -> None:
+    """Refuses starting centres that the loss is not defined for, of users who have any."""
     outside = ~loss.inside(centers)
+    if known is not None:
+        outside &= known[:, None]
     if not outside.any():
         return
     user, k = np.argwhere(outside)[0]
