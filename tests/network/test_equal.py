@@ -141,7 +141,7 @@ def _same_star(site: Site, expected: Any, scaler: Any, rows: dict[str, np.ndarra
         slow("KarSwenson", {"init": CORNERS, "max_rounds": 60}, "", id="kar-swenson"),
         slow("ADMMKMeans", {"init": CORNERS, "max_rounds": 60}, "", id="admm"),
         slow("ADMMKMeans", {"init": "dkm+c", "max_rounds": 60}, STUDY, id="admm, found start"),
-        pytest.param("GossipKMeans", {}, "", id="gossip"),
+        slow("GossipKMeans", {}, "", id="gossip"),
         slow("GossipKMeans", {"averaging": "tree"}, "", id="gossip, tree"),
         slow("GossipKMeans", {"topology": "private"}, "", id="gossip, private"),
         slow("GossipKMeans", {"rho": 100.0, "max_rounds": 200}, "", id="gossip, rho"),

@@ -150,10 +150,12 @@ SLOW = {("P2", "P1"): 0.03, ("P2", "P3"): 0.05}
     ("ways", "seconds", "lags", "rounds"),
     [
         pytest.param(BOTH_WAYS, 2.0, {}, 900, id="both ways"),
-        pytest.param(ONE_WAY, 2.0, {}, 900, id="one way"),
-        pytest.param(BOTH_WAYS, 0.6, SLOW, 200, id="both ways, slow, within patience"),
-        pytest.param(BOTH_WAYS, 2.0, SLOW, 250, id="both ways, slow"),
-        pytest.param(ONE_WAY, 2.0, SLOW, 250, id="one way, slow"),
+        pytest.param(ONE_WAY, 2.0, {}, 900, id="one way", marks=pytest.mark.long),
+        pytest.param(
+            BOTH_WAYS, 0.6, SLOW, 200, id="both ways, slow, within patience", marks=pytest.mark.long
+        ),
+        pytest.param(BOTH_WAYS, 2.0, SLOW, 250, id="both ways, slow", marks=pytest.mark.long),
+        pytest.param(ONE_WAY, 2.0, SLOW, 250, id="one way, slow", marks=pytest.mark.long),
         pytest.param(ALONE, 2.0, {}, 1500, id="one that waits for nobody"),
     ],
 )
