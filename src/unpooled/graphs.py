@@ -96,6 +96,7 @@ class Topology:
         start = np.random.default_rng(0).normal(size=self.n_users)
         turned = 2 * sp.eye_array(self.n_users) - self.mixing
         low = 2 - sp.linalg.eigsh(turned, 2, v0=start, tol=1e-4, return_eigenvectors=False).min()
+        low = max(low - 4e-4, 1e-6)  # the tolerance is one of 2 - low
         high = sp.linalg.eigsh(self.mixing, 1, v0=start, tol=1e-4, return_eigenvectors=False).max()
         return 0.99 * float(low), min(2.0, 1.01 * float(high))
 

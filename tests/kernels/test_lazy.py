@@ -43,3 +43,15 @@ def test_few_rows_are_looked_at_once_centres_rest(monkeypatch: pytest.MonkeyPatc
     lazy(centers + 1e-3)
     assert looked_at[0] == 500
     assert sum(looked_at[1:]) < 25
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_centres_beyond_all_numbers_are_forgotten() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 2))
+    owner = np.zeros(200, dtype=np.int64)
+    lazy = LazyNearest(rows, owner, 1, Euclidean().squared)
+    sane = np.array([[[-1.0, 0.0], [1.0, 0.0]]])
+    with np.errstate(all="ignore"):
+        for centers in (sane, 1e200 * sane, -sane):
+            labels = lazy(centers)
+    np.testing.assert_array_equal(labels, nearest(rows, owner, -sane))

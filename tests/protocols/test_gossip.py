@@ -259,6 +259,46 @@ def test_hosting_changes_nothing(protocol: GossipKMeans) -> None:
             assert np.array_equal(one.traffic.by_party, other.traffic.by_party)
 
 
+@pytest.mark.parametrize("options", [{"averaging": "tree"}, {"topology": "private"}], ids=str)
+def test_hosting_changes_nothing_where_the_start_was_cut_in_two(options: dict[str, Any]) -> None:
+    tables = blobs((9,) * 8, 1, apart=4.0)
+    cut = (LinkLost(4, 5, since=7, until=60),)
+    protocol = GossipKMeans(K, n_init=1, max_rounds=40, **options)
+    one, several = (
+        run(protocol, tables, nx.path_graph(8), faults=cut, blocks=blocks, seed=1)
+        for blocks in (1, 4)
+    )
+    for name, value in one.result.items():
+        assert np.array_equal(value, several.result[name])
+
+
+class Shouting(GossipKMeans):
+    """One user claims a late epoch, and later to have parted, with sums that are none."""
+
+    def peer(self, block: Block) -> Peer[Body]:
+        peer = super().peer(block)
+        said = next(peer)
+        while True:
+            if isinstance(said, Post) and said.kind == "sums" and said.round in (3, 12):
+                body = {name: value.copy() for name, value in said.body.items()}
+                liar = block.neighbourhood.users == 2
+                body["epoch"][liar] = 10**15 if said.round == 3 else -1
+                body["sums"][liar, :, -1] = 0.0
+                said = Post(said.kind, said.round, body, said.senders, said.to)
+            try:
+                said = next(peer) if isinstance(said, Note) else peer.send((yield said))
+            except StopIteration as end:
+                result: Body = end.value
+                return result
+
+
+def test_words_that_make_no_sense_are_not_followed() -> None:
+    tables, _, _ = problem(1)
+    found = run(Shouting(K, n_init=1, max_rounds=60), tables, "ring")
+    at_rest(found, tables)
+    assert not found.result["running"].any()
+
+
 # Corners
 
 

@@ -22,7 +22,8 @@ neighbour is in. A process that was killed first reads its journal and is where 
 
 **What can be asymmetric.** Where a link is cut for longer than ``round_timeout``, one end may have
 heard the other in the exchange of the cut and not the other way round: no protocol can exclude it.
-Methods without memory of such sums (DGC, Kar & Swenson) do not mind; ADMM keeps an error.
+Methods without memory of such sums (DGC, Kar & Swenson) do not mind, and gossiped sums start anew
+after it; ADMM keeps an error.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ soon as it has heard all of its neighbours, so neighbours are at most one exchan
 is no clock that all of them wait for: with T_i(n) the slot in which user i has completed exchange
 n and G_ji(n) how often j had to send to i,
 
-    T_i(n) = max over j in N_i of ( T_j(n - 1) + G_ji(n) ),    P(G = g) = (1 - loss) loss^(g - 1).
+    T_i(n) = max( T_i(n - 1) + 1, max over j in N_i of ( T_j(n - 1) + G_ji(n) ) ),
+
+    P(G = g) = (1 - loss) loss^(g - 1).
 """
 
 from __future__ import annotations

@@ -320,6 +320,9 @@ class ZenohTransport:
         """
         now = monotonic()
         for name, since in list(self._linked_since.items()):
+            if name in self._alive:  # it showed itself while its connection was being noted
+                self._linked_since.pop(name, None)
+                continue
             if now - since > self._half_known:
                 self._half_known *= 2  # a slow network must not be torn down again and again
                 _LOG.warning("%s is connected but does not show itself; connecting anew.", name)

@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.types import FloatArray, IntArray
 
-_CHUNK = 1 << 16
+CHUNK = 1 << 16
 """Numbers per temporary array: small enough to stay in the cache."""
 
 Dissimilarity = Callable[[FloatArray, FloatArray], FloatArray]
@@ -31,7 +31,7 @@ def nearest(
     ``centers`` is (users, K, d). The lowest index wins a tie.
     """
     labels = np.zeros(len(rows), dtype=np.int64)
-    step = max(1, _CHUNK // max(1, rows.shape[1]))
+    step = max(1, CHUNK // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         span = slice(start, start + step)
         labels[span] = all_pairs(rows[span], owner[span], centers, dissimilarity).argmin(axis=1)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unpooled.kernels.assignment import _CHUNK, all_pairs
+from unpooled.kernels.assignment import CHUNK, all_pairs
 from unpooled.types import FloatArray, IntArray
 
 Squared = Callable[[FloatArray], FloatArray]
@@ -43,8 +43,8 @@ class LazyNearest:
             self._drift += np.sqrt(lengths.max(axis=1))
         self._centers = centers
         drift = self._drift[self._owner]
-        looked_at = np.flatnonzero(drift >= self._due)
-        step = max(1, _CHUNK // max(1, self._rows.shape[1]))
+        looked_at = np.flatnonzero(~(drift < self._due))  # also what is beyond all numbers
+        step = max(1, CHUNK // max(1, self._rows.shape[1]))
         labels = self._labels.copy()
         for start in range(0, len(looked_at), step):
             rows = looked_at[start : start + step]

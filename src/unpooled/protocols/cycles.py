@@ -15,18 +15,22 @@ from unpooled.protocols.merging import Merged
 from unpooled.protocols.mesh import Block, Heard, Peer, only
 from unpooled.protocols.rounds import farthest
 from unpooled.protocols.stopping import UNREST, Windows
+from unpooled.tables import LARGEST
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
 from unpooled.wire.message import Note, Post
 
 _PARTED = -1
 """The epoch of a user's last words."""
-_NEVER = 10**12
-"""An epoch that no run comes to."""
+_STOPPED = -2
+"""The same of one that has run out of rounds."""
 _NONE = 1e-12
 """A share of all weight that is nothing but rounding."""
 _SETTLED = 1e-9
+"""A share of all weight that decides about no cluster."""
 _MOMENTUM = 0.5
+"""How far beyond the means, over how far these came."""
 _BY_ROTE = 30
+"""For how many cycles at most."""
 _NOT_YET = 1e300
 """Unrest of users whose rows stay but whose centres are not the means yet."""
 
@@ -85,7 +89,8 @@ class Cycles:
 
     def run(self) -> Peer[Body]:
         """All exchanges; the result."""
-        longest = max(self._whole.length, self._faulty.length)
+        # As long as any user's cycles may be, whatever it knows of the graph.
+        longest = max(self._whole.length, self._faulty.length, 4 * self._block.reach + 8)
         for t in range(self._rules.max_rounds * longest + 1):
             if t % self._faulty.length == 0:
                 self._open_epochs()
@@ -162,14 +167,18 @@ class Cycles:
         if self._leaving.any():
             last = np.concatenate([self._x, np.ones((*self._x.shape[:2], 1))], axis=2)
             sums = only(self._leaving, last, sums)
-        epoch = np.where(self._leaving, _PARTED, self._epoch)
+        last_word = np.where(self._unfinished, _STOPPED, _PARTED)
+        epoch = np.where(self._leaving, last_word, self._epoch)
         return {"sums": sums, UNREST: self._windows.largest, "epoch": epoch}, links
 
     def _hear(self, heard: Heard, t: int) -> None:
         near = self._block.neighbourhood
         epochs, spoken = heard.from_neighbours(near, "epoch"), heard.spoken(near)
-        spoken &= (epochs >= _PARTED) & (epochs < _NEVER)
-        self._follow(heard, spoken & (heard.ended | (epochs == _PARTED)))
+        # Epochs are opened one at a time: a later one is no epoch, and who says so was not heard.
+        sane = (epochs >= _STOPPED) & (epochs <= t // self._faulty.length + 1)
+        self._fault[near.holder[spoken & ~sane]] = True
+        spoken &= sane
+        self._follow(heard, spoken & (epochs < 0))
         spoken &= heard.present
         used = spoken & (epochs == self._epoch[near.holder])
         for averaging, users in self._manners():
@@ -187,19 +196,22 @@ class Cycles:
     def _follow(self, heard: Heard, parted: BoolArray) -> None:
         """Whoever hears that a neighbour has parted takes its centres and parts as well."""
         near = self._block.neighbourhood
-        follows = np.zeros_like(self._running)
-        users, first = np.unique(near.holder[parted], return_index=True)
-        follows[users] = True
-        follows &= self._running & heard.awake & ~self._leaving
-        if not follows.any():
+        if not parted.any():
             return
-        links = np.flatnonzero(parted)[first][follows[users]]
-        told = heard.from_neighbours(near, "sums")[links]
-        weight = np.where(told[..., -1:] > 0, told[..., -1:], 1.0)
-        x = self._x.copy()
-        x[follows] = told[..., :-1] / weight
-        self._x, self._leaving = x, self._leaving | follows
-        self._unfinished &= ~follows
+        told = heard.from_neighbours(near, "sums")[parted]
+        x = told[..., :-1]
+        sane = (told[..., -1] == 1).all(axis=1) & (np.abs(x) <= LARGEST).all(axis=(1, 2))
+        sane &= self._loss.inside(x).all(axis=1)
+        may = self._running & heard.awake & ~self._leaving
+        self._fault[near.holder[parted][~sane]] = True
+        sane &= may[near.holder[parted]]
+        links = np.flatnonzero(parted)[sane]
+        users, first = np.unique(near.holder[links], return_index=True)
+        self._x = self._x.copy()
+        self._x[users] = x[sane][first]
+        self._leaving[users] = True
+        epochs = heard.from_neighbours(near, "epoch")[links[first]]
+        self._unfinished[users] &= epochs == _STOPPED
 
     def _ending(self, t: int) -> BoolArray:
         """Whose cycle ends with this exchange."""
@@ -218,6 +230,7 @@ class Cycles:
             if (t + 1) % averaging.window == 0:
                 stirred = ~np.isfinite(self._windows.largest) & (averaging is self._whole)
                 self._stirred = np.where(users, stirred, self._stirred)
+            self._fault |= users & ~np.isfinite(self._z).all(axis=(1, 2))  # no honest sum is
             x = self._means(users, averaging.left if averaging.running else 0.0)
             x = self._beyond(users, x)
             self._movement = np.where(users, farthest(x - self._x), self._movement)
@@ -262,7 +275,8 @@ class Cycles:
         filled = weights > np.maximum(nothing, 2 * left * way)
         means = self._z[..., :-1] / np.where(filled, weights, 1.0)[..., None]
         filled &= self._loss.inside(means)
-        in_doubt = (~filled & (left * way > _SETTLED / _NONE * nothing)).any(axis=1)
+        total = np.maximum(weights.sum(axis=1, keepdims=True), 0.0)
+        in_doubt = (~filled & (left * way > _SETTLED * total)).any(axis=1)
         self._doubt = np.where(users, in_doubt, self._doubt)
         # A user without centres takes them all at once; what is empty repeats another and stays so.
         lost = users & ~self._known & filled.any(axis=1)

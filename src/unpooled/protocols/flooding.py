@@ -101,9 +101,12 @@ def find_tree(block: Block) -> Peer[Tree]:
 
 
 def missing(block: Block, heard: Heard) -> BoolArray:
-    """Which users did not hear all of their neighbours, or slept."""
+    """Which users did not hear all of their neighbours, or slept.
+
+    One that has come to its end already is missing too: whoever is left at the start is late.
+    """
     lacking = ~heard.awake
-    lacking[block.neighbourhood.holder[~(heard.present | heard.ended)]] = True
+    lacking[block.neighbourhood.holder[~heard.present]] = True
     return lacking
 
 

@@ -72,7 +72,7 @@ from unpooled.protocols.cycles import Cycles, Rules
 from unpooled.protocols.flooding import TREE_RELEASES, Tree, find_tree
 from unpooled.protocols.merging import Merged, merge, merge_releases
 from unpooled.protocols.mesh import Block, MeshProtocol, Peer
-from unpooled.protocols.spectrum import PROBE_RELEASE, probe
+from unpooled.protocols.spectrum import LEAST, PROBE_RELEASE, probe
 from unpooled.protocols.starts import refuse_outside
 from unpooled.protocols.stopping import UNREST
 from unpooled.types import Body, FloatArray
@@ -142,12 +142,14 @@ class GossipKMeans(MeshProtocol):
     def _averaging(self, block: Block, tree: Tree | None, start: Merged) -> Averaging:
         if self.averaging == "tree" and block.reach:
             assert tree is not None
-            return TreeSums(block, tree, int(start.height.max()), "sums")
+            height = start.height[~start.broken].max(initial=0)
+            return TreeSums(block, tree, int(height) or block.reach, "sums")
         if self.topology == "shared":
             return Gossip.planned(block, "sums")
         if not self._probes:
             return Gossip.after_faults(block, "sums")  # nothing is known of the graph
-        return Gossip.between(block, float(start.made.max(initial=0.0)) or 2.0, 2.0, "sums")
+        low = start.made[~start.broken].max(initial=0.0)
+        return Gossip.between(block, float(np.clip(low, LEAST, 2.0)), 2.0, "sums")
 
 
 def _given(block: Block, centers: FloatArray, tree: Tree | None) -> Merged:

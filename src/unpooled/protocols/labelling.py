@@ -31,10 +31,6 @@ class Labelling:
         self.labels: IntArray = np.full(len(parties.rows), -1)
         self.changed: IntArray = np.zeros(n, dtype=np.int64)
         """How many of each user's rows were found to be in another cluster."""
-        self._last = self.labels.copy()
-        """Where each row was before it last changed cluster."""
-        self._flips: IntArray = np.zeros(n, dtype=np.int64)
-        self._every: IntArray = np.ones(n, dtype=np.int64)
 
     def _all_nearest(self, x: FloatArray) -> IntArray:
         return nearest(self._parties.rows, self._parties.owner, x, self._loss.dissimilarity)

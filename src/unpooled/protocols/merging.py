@@ -98,7 +98,7 @@ def merge_releases(n_clusters: int, *, added: bool = False, n_made: int = 0) -> 
             ("sums", "counts"),
             "means and weights of clusters of a user's rows and of those below it in the tree",
             shapes=up,
-            bounds={name: FINITE for name in up if name != "points"},
+            bounds={"added": FINITE} if added else {},
         ),
         Release(
             "start",
@@ -106,7 +106,6 @@ def merge_releases(n_clusters: int, *, added: bool = False, n_made: int = 0) -> 
             ("model",),
             "centres for all, merged from users' clusters, passed on as they came",
             shapes=down,
-            bounds={"scale": FINITE},
             types={"place": "int64"},
         ),
     )
@@ -118,7 +117,7 @@ def merge(
     """The common start."""
     near = block.neighbourhood
     has_parent: BoolArray = np.isin(np.arange(len(block)), near.holder[tree.up])
-    lost = tree.broken & False
+    lost = np.zeros_like(tree.broken)
     broken = tree.broken.copy()
     n_points = POINTS * n_clusters
     body = _own(block, tree, n_points, n_init, loss, beside)
@@ -201,7 +200,7 @@ def _put_together(
     for i in parents:
         children = heard.links.indices[heard.links.indptr[i] : heard.links.indptr[i + 1]]
         who = np.concatenate([[i], children])
-        body["scale"][i] = everyone["scale"][who].max(axis=0)
+        body["scale"][i] = everyone["scale"][who].max(axis=0).clip(0, [np.inf, block.graph.n_users])
         if "added" in body:
             body["added"][i] = everyone["added"][who].sum(axis=0)
         weights = everyone["weights"][who].reshape(-1)
@@ -229,7 +228,7 @@ class _Offer:
         self._block, self._mine, self._beside = block, mine, beside
         self.centers: FloatArray = np.zeros((n, n_clusters, width))
         self.place: IntArray = np.tile(np.array([_NOBODY, 0, 0]), (n, 1))
-        """By whom (its number), how high its tree is, and whether nobody was missing from it."""
+        """By whom (its number), how high its tree is, and whether it had missed no neighbour."""
         self.scale: FloatArray = np.zeros((n, 1 + n_made))
         self.news: BoolArray = np.zeros(n, dtype=bool)
 
@@ -279,6 +278,11 @@ class _Offer:
             for name, mine in self.body.items()
         )
 
+    @property
+    def _not_first(self) -> BoolArray:
+        """Who has other centres than the first user's: there are users whom these did not reach."""
+        return np.asarray((self.place[:, 0] != 0) & (self._block.reach > 0))
+
     def result(self, broken: BoolArray) -> Merged:
         """What it has come to."""
         return Merged(
@@ -286,7 +290,7 @@ class _Offer:
             self.known,
             self.scale[:, 0],
             self.place[:, 1],
-            broken | (self.place[:, 2] == 0),
+            broken | (self.place[:, 2] == 0) | self._not_first,
             self.scale[:, 1:],
         )
 

@@ -79,6 +79,8 @@ class Apart(Mapping[str, Array]):
         self.bodies = bodies
 
     def __getitem__(self, field: str) -> Array:
+        if not self.bodies:
+            raise KeyError(field)  # nobody is there to say anything
         return np.concatenate([body[field] for body in self.bodies])
 
     def __iter__(self) -> Iterator[str]:

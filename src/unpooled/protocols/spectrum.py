@@ -9,7 +9,7 @@ these. The modified moments m_j = <u_0, u_j>, j = 0..2T-1, follow from sums over
     m_{2j} = 2 <u_j, u_j> - m_0,      m_{2j+1} = 2 <u_{j+1}, u_j> - m_1,
 
 and these sums go up the tree with whatever else does. They say all about M on the space spanned by
-u_0..u_{T-1}: the smallest Ritz value there is at least l_2 and close to it, since T is twice the
+u_0..u_{T-2}: the smallest Ritz value there is at least l_2 and close to it, since T is twice the
 reach of the graph. It is taken a little smaller; if it is still too large, averages are less
 exact, and if too small, they take an exchange or two more.
 
@@ -30,7 +30,7 @@ from unpooled.wire.policy import Release
 _PROBES = 2
 """Draws per user: one alone may happen to have little of what is looked for."""
 _CAUTION = 0.8
-_LEAST = 1e-4
+LEAST = 1e-4
 
 PROBE_RELEASE = Release(
     "probe",
@@ -78,6 +78,8 @@ def lowest(sums: FloatArray) -> FloatArray:
     steps = len(sums) // 2
     if not sums[0] > 0:
         return np.array([2.0])  # nobody to mix with
+    if not (np.abs(sums) < 1e150 * sums[0]).all() or sums[0] > 1e150:
+        return np.array([LEAST])  # nobody mixes like that
     m = 2.0 * sums
     m[0::2] -= sums[0]
     m[1::2] -= sums[1]
@@ -93,4 +95,4 @@ def lowest(sums: FloatArray) -> FloatArray:
     kept = values > 1e-10 * values[-1]
     basis = vectors[:, kept] / np.sqrt(values[kept])
     ritz = 1.0 + np.linalg.eigvalsh(basis.T @ ((shifted + shifted.T) / 2) @ basis)
-    return np.array([float(np.clip(_CAUTION * ritz[0], _LEAST, 2.0))])
+    return np.array([float(np.clip(_CAUTION * ritz[0], LEAST, 2.0))])
