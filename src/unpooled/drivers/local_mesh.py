@@ -120,8 +120,7 @@ class _Host:
         copies = near.degrees
         if tries is not None or not spoken.all():
             times = 1 if tries is None else tries[self.users].data
-            at = np.repeat(np.arange(len(self.block)), near.degrees)
-            copies = np.bincount(at, spoken * times, len(self.block)).astype(np.int64)
+            copies = np.bincount(near.holder, spoken * times, len(self.block)).astype(np.int64)
         self.words = self.post
         if copies.any():
             self.words = self.ledger.send(self.post, copies, exchange)
@@ -158,8 +157,8 @@ def _exchange(
     for host in hosts:
         near = host.block.neighbourhood
         links, arrived = near.links, near.degrees
-        present, ended = np.ones((2, len(near.ends[0])), dtype=bool)
-        ended[:] = False
+        present = np.ones(len(near.holder), dtype=bool)
+        ended = np.zeros_like(present)
         if not smooth:
             own, other = near.ends
             up = awake[own] & awake[other] & faults.carries(exchange, own, other)

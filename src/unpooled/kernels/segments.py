@@ -52,6 +52,18 @@ def sum_by_user(owner: IntArray, values: FloatArray, n_users: int) -> FloatArray
     return np.bincount(owner, weights=values, minlength=n_users).astype(np.float64)
 
 
+def scatter_by_user(
+    rows: FloatArray, owner: IntArray, weights: FloatArray, n_users: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Each user's mean (users, d), sum of w |y - mean|^2, and sum of w, which is never quite 0."""
+    sums = ClusterSums(owner, np.zeros_like(owner), weights, (n_users, 1))
+    total = np.maximum(sums.weights(), np.finfo(float).tiny)
+    mean = sums(rows)[:, 0] / total
+    deviation = rows - mean[owner]
+    squares = sum_by_user(owner, weights * np.vecdot(deviation, deviation), n_users)
+    return mean, squares, total[:, 0]
+
+
 def means_or_keep(sums: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
     """sums / weights where a cluster has any weight; its centre stays where it has none."""
     filled = weights > 0

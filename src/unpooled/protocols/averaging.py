@@ -28,14 +28,17 @@ _LEAST = 1e-3
 """What is said to be left at least, where the spectrum is an estimate."""
 
 
+def longest(block: Block) -> int:
+    """The most exchanges that a cycle takes in a graph whose spectrum is not known exactly."""
+    return 4 * block.reach + 8
+
+
 class Averaging(ABC):
     """A way to average; ``window`` is as many exchanges, in whole cycles, as tell all of all."""
 
     length: int
     window: int
     left: float
-    running = True
-    """Whether a cycle goes on from the mean of the one before, so that what is left shrinks."""
 
     @property
     def exact(self) -> bool:
@@ -101,7 +104,7 @@ class Gossip(Averaging):
     def between(cls, block: Block, low: float, high: float, field: str) -> Gossip:
         """For a graph whose eigenvalues but the 0 lie between these."""
         # A graph with narrow passages would take very long cycles; it takes more of them instead.
-        passes = min(passes_needed(low, high, THETA), 4 * block.reach + 8)
+        passes = min(passes_needed(low, high, THETA), longest(block))
         coefficients = chebyshev(low, high, passes)
         left = float(np.abs(residual(coefficients, np.array([low, high]))).max())
         return cls(block, coefficients, max(left, _LEAST), block.reach, field)
@@ -127,14 +130,10 @@ class Gossip(Averaging):
     def hear(
         self, n: int, z: FloatArray, p: FloatArray, heard: Heard, used: BoolArray
     ) -> FloatArray:
-        mixing = self._near.mixing(used)
-        everyone = heard.everyone(self._field)
-        flat = (mixing @ everyone.reshape(len(everyone), -1)).reshape(p.shape)
-        held = np.asarray(mixing @ np.ones(len(everyone))).reshape(-1, *[1] * (p.ndim - 1))
-        flat -= held * p
-        flat *= self._coefficients[n, 0]
-        flat += z
-        return np.asarray(flat)
+        step = heard.mixed(self._near, self._field, used)
+        step *= self._coefficients[n, 0]
+        step += z
+        return step
 
 
 class TreeSums(Averaging):
@@ -145,7 +144,6 @@ class TreeSums(Averaging):
     """
 
     left = 0.0
-    running = False
 
     def __init__(self, block: Block, tree: Tree, height: int, field: str) -> None:
         self._height = max(1, height)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpooled.losses import Loss
-from unpooled.protocols.averaging import Averaging, Gossip
+from unpooled.protocols.averaging import Averaging, Gossip, longest
 from unpooled.protocols.labelling import Labelling
 from unpooled.protocols.limits import OWN
 from unpooled.protocols.merging import Merged
@@ -90,8 +90,8 @@ class Cycles:
     def run(self) -> Peer[Body]:
         """All exchanges; the result."""
         # As long as any user's cycles may be, whatever it knows of the graph.
-        longest = max(self._whole.length, self._faulty.length, 4 * self._block.reach + 8)
-        for t in range(self._rules.max_rounds * longest + 1):
+        most = max(self._whole.length, self._faulty.length, longest(self._block))
+        for t in range(self._rules.max_rounds * most + 1):
             if t % self._faulty.length == 0:
                 self._open_epochs()
             self._begin(t)
@@ -231,7 +231,7 @@ class Cycles:
                 stirred = ~np.isfinite(self._windows.largest) & (averaging is self._whole)
                 self._stirred = np.where(users, stirred, self._stirred)
             self._fault |= users & ~np.isfinite(self._z).all(axis=(1, 2))  # no honest sum is
-            x = self._means(users, averaging.left if averaging.running else 0.0)
+            x = self._means(users, averaging.left)
             x = self._beyond(users, x)
             self._movement = np.where(users, farthest(x - self._x), self._movement)
             self._x = x
@@ -270,12 +270,11 @@ class Cycles:
         user's weights. Sums and weights err alike, so a mean is better than either of them.
         """
         weights = self._z[..., -1]
-        nothing = _NONE * np.maximum(weights.sum(axis=1, keepdims=True), 0.0)
+        total = np.maximum(weights.sum(axis=1, keepdims=True), 0.0)
         way = np.abs(weights - self._before[..., -1])
-        filled = weights > np.maximum(nothing, 2 * left * way)
+        filled = weights > np.maximum(_NONE * total, 2 * left * way)
         means = self._z[..., :-1] / np.where(filled, weights, 1.0)[..., None]
         filled &= self._loss.inside(means)
-        total = np.maximum(weights.sum(axis=1, keepdims=True), 0.0)
         in_doubt = (~filled & (left * way > _SETTLED * total)).any(axis=1)
         self._doubt = np.where(users, in_doubt, self._doubt)
         # A user without centres takes them all at once; what is empty repeats another and stays so.

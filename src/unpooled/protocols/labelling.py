@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.kernels.assignment import nearest
 from unpooled.kernels.lazy import LazyNearest
-from unpooled.kernels.segments import ClusterSums, sum_by_user
+from unpooled.kernels.segments import ClusterSums, scatter_by_user, sum_by_user
 from unpooled.losses import DistanceLoss, Euclidean, Loss, SquaredEuclidean
 from unpooled.protocols.mesh import Block
 from unpooled.types import BoolArray, FloatArray, IntArray
@@ -81,13 +81,8 @@ class Labelling:
     def _by_sums(self, x: FloatArray, sums: FloatArray) -> FloatArray:
         """1/2 sum w |y|^2 - sum_k x_k.S_k + 1/2 sum_k N_k |x_k|^2, about each user's mean."""
         if self._scatter is None:
-            owner, weights = self._parties.owner, self._parties.weights
-            total = np.maximum(self._parties.total_weights, np.finfo(float).tiny)
-            nowhere = np.zeros_like(owner)
-            mean = ClusterSums(owner, nowhere, weights, (self._n_users, 1))(self._parties.rows)
-            mean = mean[:, 0] / total[:, None]
-            apart = self._parties.rows - mean[owner]
-            squares = sum_by_user(owner, weights * np.vecdot(apart, apart), self._n_users)
+            p = self._parties
+            mean, squares, _ = scatter_by_user(p.rows, p.owner, p.weights, self._n_users)
             self._scatter = mean, squares
         mean, squares = self._scatter
         x, weights = x - mean[:, None], sums[..., -1]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from unpooled.errors import InputError
-from unpooled.kernels.segments import ClusterSums, sum_by_user
+from unpooled.kernels.segments import scatter_by_user
 from unpooled.losses import Loss
 from unpooled.protocols.flooding import max_consensus
 from unpooled.protocols.mesh import Block, Peer
@@ -64,12 +64,9 @@ def _loneliness(block: Block, centers: FloatArray) -> FloatArray:
 
 def _spread(block: Block, centers: FloatArray) -> FloatArray:
     """The root mean square deviation of a user's rows from their mean."""
-    parties, n = block.parties, len(block)
-    sums = ClusterSums(parties.owner, np.zeros_like(parties.owner), parties.weights, (n, 1))
-    weight = np.maximum(sums.weights(), np.finfo(float).tiny)
-    deviation = parties.rows - (sums(parties.rows)[:, 0] / weight)[parties.owner]
-    squares = parties.weights * np.vecdot(deviation, deviation)
-    return np.sqrt(sum_by_user(parties.owner, squares, n)[:, None] / weight)
+    p = block.parties
+    _, squares, weight = scatter_by_user(p.rows, p.owner, p.weights, len(block))
+    return np.sqrt(squares / weight)[:, None]
 
 
 def _high(block: Block, centers: FloatArray) -> FloatArray:

@@ -36,7 +36,7 @@ from unpooled.protocols.flooding import Tree, missing
 from unpooled.protocols.limits import OWN
 from unpooled.protocols.mesh import Block, Heard, Peer
 from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
-from unpooled.wire.disclosure import sendable
+from unpooled.wire.disclosure import room, sendable
 from unpooled.wire.message import Post
 from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Release, Size
 
@@ -153,8 +153,7 @@ def _own(
     def put(i: int) -> None:
         rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
         own = parties[i]
-        room = len(own.rows) // (2 * block.min_count) if block.min_count > 1 else n_clusters
-        wanted = min(n_clusters, max(1, room))  # with room for each to be large enough to be sent
+        wanted = min(n_clusters, max(1, room(len(own.rows), block.min_count)))
         found = _clusters(own.rows, own.weights, wanted, n_init, loss, rng)
         kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
         points[i, : len(kept)] = found.centers[kept]

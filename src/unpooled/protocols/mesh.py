@@ -143,6 +143,15 @@ class Heard:
         degrees = self.degrees.reshape(-1, *[1] * (own.ndim - 1))
         return degrees * own - self.neighbour_sum(field)
 
+    def mixed(self, near: Neighbourhood, field: str, used: BoolArray) -> FloatArray:
+        """sum over the links ``used`` of w_ij (x_j - x_i): minus the block's rows of M x, with M
+        the mixing matrix of :mod:`unpooled.kernels.polynomials`."""
+        mixing, everyone, own = near.mixing(used), self.everyone(field), self.own[field]
+        total = (mixing @ everyone.reshape(len(everyone), -1)).reshape(own.shape)
+        held = np.asarray(mixing @ np.ones(len(everyone))).reshape(-1, *[1] * (own.ndim - 1))
+        total -= held * own
+        return np.asarray(total)
+
     def from_neighbours(self, near: Neighbourhood, field: str) -> Array:
         """What the neighbour at the other end of each of the block's links said, heard or not."""
         said: Array = self.everyone(field)[near.links.indices]

@@ -63,6 +63,7 @@ from unpooled.protocols.centroids import (
 )
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.wire.disclosure import room
 from unpooled.wire.message import Ask
 from unpooled.wire.policy import AtMost, Release
 
@@ -152,10 +153,10 @@ class OneShotKMeans(StarProtocol):
 
         Clusters beyond ``n_clusters`` are no use if they are too small to be sent.
         """
-        room = _room(n_rows, min_count)
+        most = room(n_rows, min_count)
         if self.local_clusters is None or self.n_clusters is None:
-            return self.local_clusters or max(1, min(ceil(2 * sqrt(n_rows)), room))
-        return min(self.local_clusters, max(self.n_clusters, room))
+            return self.local_clusters or max(1, min(ceil(2 * sqrt(n_rows)), most))
+        return min(self.local_clusters, max(self.n_clusters, most))
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
@@ -178,11 +179,6 @@ class OneShotKMeans(StarProtocol):
                 reply["scatter"] = scatter
         answer = summary(reply, found, kept)
         return answer, sums.atoms_after(data, answer.behind)
-
-
-def _room(n_rows: int, min_count: int) -> int:
-    """As many clusters as leave each of them twice the rows that it must have."""
-    return n_rows // (2 * min_count) if min_count > 1 else n_rows
 
 
 def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from unpooled.protocols.merging import Beside
-from unpooled.protocols.mesh import Block, Heard, Peer
+from unpooled.protocols.mesh import Block, Peer
 from unpooled.types import FloatArray, IntArray
 from unpooled.wire.message import Post
 from unpooled.wire.policy import Release
@@ -55,22 +55,13 @@ def probe(block: Block) -> Peer[Beside]:
     ]
     last: FloatArray = np.array(draws)
     heard = yield Post("probe", 0, {"probe": last})
-    u = [_mixed(block, heard, last)]
+    u = [-heard.mixed(near, "probe", heard.spoken(near))]
     for j in range(steps):
         heard = yield Post("probe", j + 1, {"probe": u[-1]})
-        shifted = _mixed(block, heard, u[-1]) - u[-1]
+        shifted = -heard.mixed(near, "probe", heard.spoken(near)) - u[-1]
         u.append(shifted if j == 0 else 2 * shifted - u[-2])
     own = [np.vecdot(u[j // 2], u[(j + 1) // 2]) for j in range(2 * steps)]
     return Beside(np.column_stack(own), lowest, 1)
-
-
-def _mixed(block: Block, heard: Heard, value: FloatArray) -> FloatArray:
-    """M v: what a user has, less its neighbours', by the links' weights."""
-    near = block.neighbourhood
-    mixing = near.mixing(heard.spoken(near))
-    everyone = heard.everyone("probe")
-    held = np.asarray(mixing @ np.ones(len(everyone)))
-    return np.asarray(held[:, None] * value - mixing @ everyone)
 
 
 def lowest(sums: FloatArray) -> FloatArray:

@@ -143,6 +143,11 @@ def enough_rows(weights: FloatArray, min_count: int) -> bool:
     return bool(_enough_rows(np.zeros(len(weights), dtype=np.int64), weights, min_count).any())
 
 
+def room(n_rows: int, min_count: int) -> int:
+    """As many clusters as leave each of them twice the rows that it must have."""
+    return n_rows // (2 * min_count) if min_count > 1 else n_rows
+
+
 def sendable(labels: IntArray, weights: FloatArray, n_clusters: int, min_count: int) -> IntArray:
     """The clusters that may leave in one release: those of at least ``min_count`` rows.
 
