@@ -76,7 +76,7 @@ def pooled_cost(parties: Parties, centers: FloatArray) -> float:
     rows, weights = parties.rows, parties.weights
     fits = [
         MiniBatchKMeans(
-            CLUSTERS, batch_size=4096, max_iter=1000, max_no_improvement=200, random_state=seed
+            CLUSTERS, batch_size=4096, max_iter=100, max_no_improvement=200, random_state=seed
         ).fit(rows)
         for seed in range(3)
     ]
