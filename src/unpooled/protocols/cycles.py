@@ -77,6 +77,8 @@ class Cycles:
         self._before = self._z
         """z as the cycle began."""
         self._rows = Labelling(block, self._loss)
+        self._to_and_fro: IntArray = np.zeros(n, dtype=np.int64)
+        """How often, in this epoch, a user's rows went back at once to where they came from."""
         self._movement: FloatArray = np.zeros(n)
         self._doubt: BoolArray = np.ones(n, dtype=bool)
         """Who has a cluster that may be empty or not."""
@@ -122,6 +124,7 @@ class Cycles:
                 only(opened, np.zeros_like(old), old) for old in (self._q, self._z, self._p)
             )
             self._age = np.where(opened, 0, self._age)
+            self._to_and_fro = np.where(opened, 0, self._to_and_fro)
             self._windows.void(opened)
 
     def _begin(self, t: int) -> None:
@@ -132,6 +135,7 @@ class Cycles:
             looked = users & self._known
             change = averaging.exact | (t // averaging.length % self._seldom() == 0)
             self._rows.look(looked, self._x, change)
+            self._to_and_fro = self._to_and_fro + self._rows.returned
             self._age = self._age + users
             q = only(looked, self._rows.sums(self._x), self._q)
             z = averaging.begin(self._z, q, q - self._q)
@@ -149,10 +153,11 @@ class Cycles:
         """Every how many cycles users change labels, where means are not exact.
 
         A row may then be sent to and fro for ever, each time by the means' having followed it. So
-        users that have been at it for 20 cycles change labels every second cycle, after 30 every
-        fourth and so on, while means become as exact as it takes.
+        from its 20th cycle on, a user whose rows did so three times waits twice as long between
+        changes, while means become as exact as it takes; every hundred cycles, any user does.
         """
-        return np.asarray(2 ** np.clip(self._age // 10 - 1, 0, 6))
+        patience = np.where(self._age >= 20, self._to_and_fro // 3, 0)
+        return np.asarray(2 ** np.clip(np.maximum(patience, self._age // 100), 0, 6))
 
     def _words(self, t: int) -> tuple[Body, BoolArray | None]:
         """What users say, and on which links."""

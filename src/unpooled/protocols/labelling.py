@@ -31,6 +31,10 @@ class Labelling:
         self.labels: IntArray = np.full(len(parties.rows), -1)
         self.changed: IntArray = np.zeros(n, dtype=np.int64)
         """How many of each user's rows were found to be in another cluster."""
+        self._left: IntArray = np.full(len(parties.rows), -1)
+        """The cluster that a row left when its user's labels last changed; -1 if it stayed."""
+        self.returned: BoolArray = np.zeros(n, dtype=bool)
+        """Whose rows went back at once to where they had come from, one of them at least."""
 
     def _all_nearest(self, x: FloatArray) -> IntArray:
         return nearest(self._parties.rows, self._parties.owner, x, self._loss.dissimilarity)
@@ -42,8 +46,12 @@ class Labelling:
         differs = (nearby != self.labels) & users[owner]
         self.changed = np.where(users, np.bincount(owner[differs], minlength=n), self.changed)
         moved = np.flatnonzero(differs & change[owner])
+        self.returned = np.zeros(n, dtype=bool)
+        self.returned[owner[moved[nearby[moved] == self._left[moved]]]] = True
+        self._left[(users & change)[owner]] = -1
         if len(moved):
             self._sums = None
+            self._left[moved] = self.labels[moved]
             self.labels = self.labels.copy()
             self.labels[moved] = nearby[moved]
 
