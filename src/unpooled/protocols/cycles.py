@@ -31,6 +31,8 @@ _MOMENTUM = 0.5
 """How far beyond the means, over how far these came."""
 _BY_ROTE = 30
 """For how many cycles at most."""
+_AT_ONCE = 20
+"""For how many cycles users change labels whenever rows are nearer to another centre."""
 _NOT_YET = 1e300
 """Unrest of users whose rows stay but whose centres are not the means yet."""
 
@@ -77,8 +79,9 @@ class Cycles:
         self._before = self._z
         """z as the cycle began."""
         self._rows = Labelling(block, self._loss)
-        self._to_and_fro: IntArray = np.zeros(n, dtype=np.int64)
-        """How often, in this epoch, a user's rows went back at once to where they came from."""
+        self._patience: IntArray = np.zeros(n, dtype=np.int64)
+        """How often rows went back at once to where they had come from, less how often they moved
+        and did not."""
         self._movement: FloatArray = np.zeros(n)
         self._doubt: BoolArray = np.ones(n, dtype=bool)
         """Who has a cluster that may be empty or not."""
@@ -124,7 +127,7 @@ class Cycles:
                 only(opened, np.zeros_like(old), old) for old in (self._q, self._z, self._p)
             )
             self._age = np.where(opened, 0, self._age)
-            self._to_and_fro = np.where(opened, 0, self._to_and_fro)
+            self._patience = np.where(opened, 0, self._patience)
             self._windows.void(opened)
 
     def _begin(self, t: int) -> None:
@@ -135,7 +138,7 @@ class Cycles:
             looked = users & self._known
             change = averaging.exact | (t // averaging.length % self._seldom() == 0)
             self._rows.look(looked, self._x, change)
-            self._to_and_fro = self._to_and_fro + self._rows.returned
+            self._learn_patience()
             self._age = self._age + users
             q = only(looked, self._rows.sums(self._x), self._q)
             z = averaging.begin(self._z, q, q - self._q)
@@ -153,11 +156,18 @@ class Cycles:
         """Every how many cycles users change labels, where means are not exact.
 
         A row may then be sent to and fro for ever, each time by the means' having followed it. So
-        from its 20th cycle on, a user whose rows did so three times waits twice as long between
-        changes, while means become as exact as it takes; every hundred cycles, any user does.
+        from its 20th cycle on, a user one of whose rows went back at once waits twice as long,
+        while means become as exact as it takes, and half as long again when rows move and none
+        goes back. Any user waits for two cycles then, and for twice as many every hundred cycles.
         """
-        patience = np.where(self._age >= 20, self._to_and_fro // 3, 0)
-        return np.asarray(2 ** np.clip(np.maximum(patience, self._age // 100), 0, 6))
+        patience = np.maximum(self._patience, 1 + self._age // 100)
+        return np.asarray(2 ** np.where(self._age >= _AT_ONCE, np.minimum(patience, 6), 0))
+
+    def _learn_patience(self) -> None:
+        """From how rows moved when labels last changed."""
+        less = self._patience - self._rows.moved
+        more = np.where(self._rows.returned, self._patience + 1, less)
+        self._patience = np.where(self._age >= _AT_ONCE, np.clip(more, 0, 6), 0)
 
     def _words(self, t: int) -> tuple[Body, BoolArray | None]:
         """What users say, and on which links."""

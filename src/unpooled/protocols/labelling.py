@@ -35,6 +35,8 @@ class Labelling:
         """The cluster that a row left when its user's labels last changed; -1 if it stayed."""
         self.returned: BoolArray = np.zeros(n, dtype=bool)
         """Whose rows went back at once to where they had come from, one of them at least."""
+        self.moved: BoolArray = np.zeros(n, dtype=bool)
+        """Whose labels changed."""
 
     def _all_nearest(self, x: FloatArray) -> IntArray:
         return nearest(self._parties.rows, self._parties.owner, x, self._loss.dissimilarity)
@@ -46,7 +48,8 @@ class Labelling:
         differs = (nearby != self.labels) & users[owner]
         self.changed = np.where(users, np.bincount(owner[differs], minlength=n), self.changed)
         moved = np.flatnonzero(differs & change[owner])
-        self.returned = np.zeros(n, dtype=bool)
+        self.moved, self.returned = np.zeros((2, n), dtype=bool)
+        self.moved[owner[moved]] = True
         self.returned[owner[moved[nearby[moved] == self._left[moved]]]] = True
         self._left[(users & change)[owner]] = -1
         if len(moved):
