@@ -170,12 +170,21 @@ class Neighbourhood:
         return self._marked(alive, np.ones(int(alive.sum())))
 
     def mixing(self, used: BoolArray) -> sp.csr_array:
-        """The weights of the links marked, in the form of ``links``."""
-        return self._everyone_mixing if used.all() else self._marked(used, self.weights[used])
+        """In the form of ``links``, the weights of those that are marked, and in the place of a
+        user itself, which comes first, minus what they add up to."""
+        return self._everyone_mixing if used.all() else self._mixing(used)
 
     @cached_property
     def _everyone_mixing(self) -> sp.csr_array:
-        return self._marked(np.ones(len(self.weights), dtype=bool), self.weights)
+        return self._mixing(np.ones(len(self.weights), dtype=bool))
+
+    def _mixing(self, used: BoolArray) -> sp.csr_array:
+        n, weights = len(self.users), self.weights[used]
+        links = self._marked(used, weights)
+        held = np.bincount(self.holder[used], weights, n)
+        values = np.insert(weights, links.indptr[:-1], -held)
+        columns = np.insert(links.indices, links.indptr[:-1], np.arange(n))
+        return sp.csr_array((values, columns, links.indptr + np.arange(n + 1)), shape=links.shape)
 
     def _marked(self, links: BoolArray, values: FloatArray) -> sp.csr_array:
         count = np.concatenate([[0], np.cumsum(links)])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from unpooled.chunks import in_chunks
 from unpooled.kernels.assignment import CHUNK, all_pairs
 from unpooled.types import FloatArray, IntArray
 
@@ -46,10 +47,14 @@ class LazyNearest:
         looked_at = np.flatnonzero(~(drift < self._due))  # also what is beyond all numbers
         step = max(1, CHUNK // max(1, self._rows.shape[1]))
         labels = self._labels.copy()
-        for start in range(0, len(looked_at), step):
-            rows = looked_at[start : start + step]
-            labels[rows], room = self._look(rows, centers)
-            self._due[rows] = drift[rows] + room
+
+        def look(span: slice) -> None:
+            for start in range(span.start, span.stop, step):
+                rows = looked_at[start : min(start + step, span.stop)]
+                labels[rows], room = self._look(rows, centers)
+                self._due[rows] = drift[rows] + room
+
+        in_chunks(look, (len(looked_at), self._rows.shape[1]))
         self._labels = labels
         return labels
 

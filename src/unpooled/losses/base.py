@@ -137,4 +137,6 @@ class Loss(ABC):
     def inside(self, x: FloatArray) -> BoolArray:
         """Which vectors (along the last axis) lie in the domain."""
         low, high = self.domain
+        if low == -np.inf and high == np.inf:
+            return np.asarray(np.isfinite(x).all(axis=-1))
         return np.asarray(((x > low) & (x < high)).all(axis=-1))

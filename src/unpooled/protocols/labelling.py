@@ -26,13 +26,22 @@ class Labelling:
         self.fixed = isinstance(loss, SquaredEuclidean) or not isinstance(loss, DistanceLoss)
         """Whether sums depend on the labels alone."""
         self._sums: FloatArray | None = None
-        """The sums, while they hold."""
-        self._scatter: tuple[FloatArray, FloatArray] | None = None
+        """The sums as they were last found."""
+        self._stale: BoolArray = np.ones(n, dtype=bool)
+        """Whose sums have changed since."""
+        self._about_means = isinstance(loss, SquaredEuclidean) and isinstance(
+            loss.metric, Euclidean
+        )
+        if self._about_means:
+            weights, owner = parties.weights, parties.owner
+            self._mean, self._scatter, _ = scatter_by_user(parties.rows, owner, weights, n)
         self.labels: IntArray = np.full(len(parties.rows), -1)
         self.changed: IntArray = np.zeros(n, dtype=np.int64)
         """How many of each user's rows were found to be in another cluster."""
         self._left: IntArray = np.full(len(parties.rows), -1)
         """The cluster that a row left when its user's labels last changed; -1 if it stayed."""
+        self._moved_last: IntArray = np.empty(0, dtype=np.int64)
+        """The rows that did not stay."""
         self.returned: BoolArray = np.zeros(n, dtype=bool)
         """Whose rows went back at once to where they had come from, one of them at least."""
         self.moved: BoolArray = np.zeros(n, dtype=bool)
@@ -45,15 +54,18 @@ class Labelling:
         """Labels the rows of these users; but those whom ``change`` does not mark only look."""
         owner, n = self._parties.owner, self._n_users
         nearby = self._nearest(x)
-        differs = (nearby != self.labels) & users[owner]
+        differs = np.flatnonzero(nearby != self.labels)
+        differs = differs[users[owner[differs]]]
         self.changed = np.where(users, np.bincount(owner[differs], minlength=n), self.changed)
-        moved = np.flatnonzero(differs & change[owner])
+        moved = differs[change[owner[differs]]]
         self.moved, self.returned = np.zeros((2, n), dtype=bool)
         self.moved[owner[moved]] = True
         self.returned[owner[moved[nearby[moved] == self._left[moved]]]] = True
-        self._left[(users & change)[owner]] = -1
+        stayed = (users & change)[owner[self._moved_last]]
+        self._left[self._moved_last[stayed]] = -1
+        self._moved_last = np.concatenate([self._moved_last[~stayed], moved])
         if len(moved):
-            self._sums = None
+            self._stale |= self.moved
             self._left[moved] = self.labels[moved]
             self.labels = self.labels.copy()
             self.labels[moved] = nearby[moved]
@@ -63,26 +75,31 @@ class Labelling:
 
         That is 1 for k-means, and taken as 1 for Bregman losses, whose centres are means as well.
         """
-        if self._sums is not None:
-            return self._sums
-        rows, owner = self._parties.rows, self._parties.owner
-        weights = np.where(self.labels >= 0, self._parties.weights, 0.0)
-        labels = np.maximum(self.labels, 0)
+        if self._sums is None or not self.fixed:
+            self._sums = self._sums_of(np.ones(self._n_users, dtype=bool), x)
+        elif self._stale.any():
+            self._sums = self._sums.copy()
+            self._sums[self._stale] = self._sums_of(self._stale, x)
+        self._stale = np.zeros(self._n_users, dtype=bool)
+        return self._sums
+
+    def _sums_of(self, users: BoolArray, x: FloatArray) -> FloatArray:
+        """The sums of these users."""
+        p, labels, everybody = self._parties, self.labels, users.all()
+        theirs = slice(None) if everybody else np.flatnonzero(users[p.owner])
+        rows, owner, labels = p.rows[theirs], p.owner[theirs], labels[theirs]
+        weights = np.where(labels >= 0, p.weights[theirs], 0.0)
+        labels = np.maximum(labels, 0)
         if isinstance(self._loss, DistanceLoss) and not self.fixed:
             t = np.sqrt(self._loss.metric.squared(x[owner, labels] - rows))
             weights = weights * self._loss.weight(t)
-        clusters = ClusterSums(owner, labels, weights, x.shape[:2])
-        sums = np.concatenate([clusters(rows), clusters.weights()[..., None]], axis=2)
-        self._sums = sums if self.fixed else None
-        return sums
+        place = np.cumsum(users) - 1
+        clusters = ClusterSums(place[owner], labels, weights, (int(users.sum()), x.shape[1]))
+        return np.concatenate([clusters(rows), clusters.weights()[..., None]], axis=2)
 
     def costs(self, x: FloatArray) -> FloatArray:
         """sum over r of w_r f(x, y_r) for every user, at its present labels."""
-        if (
-            isinstance(self._loss, SquaredEuclidean)
-            and isinstance(self._loss.metric, Euclidean)
-            and self._sums is not None
-        ):
+        if self._about_means and self._sums is not None and not self._stale.any():
             return self._by_sums(x, self._sums)
         parties, labels = self._parties, np.maximum(self.labels, 0)
         weights = np.where(self.labels >= 0, parties.weights, 0.0)
@@ -91,13 +108,8 @@ class Labelling:
 
     def _by_sums(self, x: FloatArray, sums: FloatArray) -> FloatArray:
         """1/2 sum w |y|^2 - sum_k x_k.S_k + 1/2 sum_k N_k |x_k|^2, about each user's mean."""
-        if self._scatter is None:
-            p = self._parties
-            mean, squares, _ = scatter_by_user(p.rows, p.owner, p.weights, self._n_users)
-            self._scatter = mean, squares
-        mean, squares = self._scatter
-        x, weights = x - mean[:, None], sums[..., -1]
-        moments = sums[..., :-1] - weights[..., None] * mean[:, None]
+        x, weights = x - self._mean[:, None], sums[..., -1]
+        moments = sums[..., :-1] - weights[..., None] * self._mean[:, None]
         pulls = np.vecdot(x, moments).sum(axis=1)
-        cost = 0.5 * squares - pulls + 0.5 * (weights * np.vecdot(x, x)).sum(axis=1)
+        cost = 0.5 * self._scatter - pulls + 0.5 * (weights * np.vecdot(x, x)).sum(axis=1)
         return np.asarray(np.maximum(cost, 0.0))

@@ -146,11 +146,9 @@ class Heard:
     def mixed(self, near: Neighbourhood, field: str, used: BoolArray) -> FloatArray:
         """sum over the links ``used`` of w_ij (x_j - x_i): minus the block's rows of M x, with M
         the mixing matrix of :mod:`unpooled.kernels.polynomials`."""
-        mixing, everyone, own = near.mixing(used), self.everyone(field), self.own[field]
-        total = (mixing @ everyone.reshape(len(everyone), -1)).reshape(own.shape)
-        held = np.asarray(mixing @ np.ones(len(everyone))).reshape(-1, *[1] * (own.ndim - 1))
-        total -= held * own
-        return np.asarray(total)
+        everyone = self.everyone(field)
+        mixed = near.mixing(used) @ everyone.reshape(len(everyone), -1)
+        return np.asarray(mixed).reshape(self.own[field].shape)
 
     def from_neighbours(self, near: Neighbourhood, field: str) -> Array:
         """What the neighbour at the other end of each of the block's links said, heard or not."""
