@@ -76,12 +76,8 @@ class Topology:
     @cached_property
     def mixing(self) -> sp.csr_array:
         """D_w - (w_ij) with w_ij = 1 / max(deg_i, deg_j): see `kernels.polynomials`."""
-        rows = np.repeat(np.arange(self.n_users), self.degrees)
-        weights = 1.0 / np.maximum(self.degrees[rows], self.degrees[self.adjacency.indices])
-        w = sp.csr_array(
-            (weights, self.adjacency.indices, self.adjacency.indptr), shape=self.adjacency.shape
-        )
-        return sp.csr_array(sp.diags_array(np.asarray(w.sum(axis=1)).reshape(-1)) - w)
+        everybody = self.neighbourhood(np.arange(self.n_users))
+        return -everybody.mixing(np.ones_like(everybody.holder, dtype=bool)).sorted_indices()
 
     @cached_property
     def mixing_spectrum(self) -> FloatArray | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from unpooled.types import FloatArray, IntArray
 
-CHUNK = 1 << 16
+_CHUNK = 1 << 16
 """Numbers per temporary array: small enough to stay in the cache."""
 
 Dissimilarity = Callable[[FloatArray, FloatArray], FloatArray]
@@ -18,6 +18,13 @@ def squared_distance(x: FloatArray, y: FloatArray) -> FloatArray:
     """|x - y|^2 for every row."""
     difference = x - y
     return np.asarray(np.vecdot(difference, difference))
+
+
+def in_cache(span: slice, width: int) -> Iterator[slice]:
+    """The span of rows in pieces that stay in the cache."""
+    step = max(1, _CHUNK // max(1, width))
+    for start in range(span.start, span.stop, step):
+        yield slice(start, min(start + step, span.stop))
 
 
 def nearest(
@@ -31,9 +38,7 @@ def nearest(
     ``centers`` is (users, K, d). The lowest index wins a tie.
     """
     labels = np.zeros(len(rows), dtype=np.int64)
-    step = max(1, CHUNK // max(1, rows.shape[1]))
-    for start in range(0, len(rows), step):
-        span = slice(start, start + step)
+    for span in in_cache(slice(0, len(rows)), rows.shape[1]):
         labels[span] = all_pairs(rows[span], owner[span], centers, dissimilarity).argmin(axis=1)
     return labels
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from unpooled.chunks import in_chunks
-from unpooled.kernels.assignment import CHUNK, all_pairs
+from unpooled.kernels.assignment import all_pairs, in_cache
 from unpooled.types import FloatArray, IntArray
 
 Squared = Callable[[FloatArray], FloatArray]
@@ -45,16 +45,15 @@ class LazyNearest:
         self._centers = centers
         drift = self._drift[self._owner]
         looked_at = np.flatnonzero(~(drift < self._due))  # also what is beyond all numbers
-        step = max(1, CHUNK // max(1, self._rows.shape[1]))
-        labels = self._labels.copy()
+        labels, width = self._labels.copy(), self._rows.shape[1]
 
         def look(span: slice) -> None:
-            for start in range(span.start, span.stop, step):
-                rows = looked_at[start : min(start + step, span.stop)]
+            for part in in_cache(span, width):
+                rows = looked_at[part]
                 labels[rows], room = self._look(rows, centers)
                 self._due[rows] = drift[rows] + room
 
-        in_chunks(look, (len(looked_at), self._rows.shape[1]))
+        in_chunks(look, (len(looked_at), width))
         self._labels = labels
         return labels
 

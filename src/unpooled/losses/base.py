@@ -136,7 +136,7 @@ class Loss(ABC):
 
     def inside(self, x: FloatArray) -> BoolArray:
         """Which vectors (along the last axis) lie in the domain."""
-        low, high = self.domain
-        if low == -np.inf and high == np.inf:
+        if self.domain == (-np.inf, np.inf):
             return np.asarray(np.isfinite(x).all(axis=-1))
+        low, high = self.domain
         return np.asarray(((x > low) & (x < high)).all(axis=-1))

@@ -33,6 +33,8 @@ _BY_ROTE = 30
 """For how many cycles at most."""
 _AT_ONCE = 20
 """For how many cycles users change labels whenever rows are nearer to another centre."""
+_LONGEST = 6
+"""The power of two of cycles that they wait for at most later on."""
 _NOT_YET = 1e300
 """Unrest of users whose rows stay but whose centres are not the means yet."""
 
@@ -59,8 +61,9 @@ class Cycles:
         self._block, self._loss, self._rules = block, loss, rules
         self._whole, self._faulty = whole, Gossip.after_faults(block, "sums")
         self._x, self._known = start.centers, start.known
-        own = OWN["spread"](block, start.centers)[:, 0]
-        self._scale = np.where(start.spread > 0, start.spread, own)
+        self._scale, told = start.spread, start.spread > 0
+        if not told.all():
+            self._scale = np.where(told, start.spread, OWN["spread"](block, start.centers)[:, 0])
         self._running: BoolArray = np.ones(n, dtype=bool)
         self._leaving: BoolArray = np.zeros(n, dtype=bool)
         self._unfinished: BoolArray = np.ones(n, dtype=bool)
@@ -127,7 +130,6 @@ class Cycles:
                 only(opened, np.zeros_like(old), old) for old in (self._q, self._z, self._p)
             )
             self._age = np.where(opened, 0, self._age)
-            self._patience = np.where(opened, 0, self._patience)
             self._windows.void(opened)
 
     def _begin(self, t: int) -> None:
@@ -161,13 +163,13 @@ class Cycles:
         goes back. Any user waits for two cycles then, and for twice as many every hundred cycles.
         """
         patience = np.maximum(self._patience, 1 + self._age // 100)
-        return np.asarray(2 ** np.where(self._age >= _AT_ONCE, np.minimum(patience, 6), 0))
+        return np.asarray(2 ** np.where(self._age >= _AT_ONCE, np.minimum(patience, _LONGEST), 0))
 
     def _learn_patience(self) -> None:
         """From how rows moved when labels last changed."""
         less = self._patience - self._rows.moved
         more = np.where(self._rows.returned, self._patience + 1, less)
-        self._patience = np.where(self._age >= _AT_ONCE, np.clip(more, 0, 6), 0)
+        self._patience = np.where(self._age >= _AT_ONCE, np.clip(more, 0, _LONGEST), 0)
 
     def _words(self, t: int) -> tuple[Body, BoolArray | None]:
         """What users say, and on which links."""

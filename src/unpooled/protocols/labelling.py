@@ -58,8 +58,8 @@ class Labelling:
         differs = differs[users[owner[differs]]]
         self.changed = np.where(users, np.bincount(owner[differs], minlength=n), self.changed)
         moved = differs[change[owner[differs]]]
-        self.moved, self.returned = np.zeros((2, n), dtype=bool)
-        self.moved[owner[moved]] = True
+        self.moved = users & change & (self.changed > 0)
+        self.returned = np.zeros(n, dtype=bool)
         self.returned[owner[moved[nearby[moved] == self._left[moved]]]] = True
         stayed = (users & change)[owner[self._moved_last]]
         self._left[self._moved_last[stayed]] = -1
@@ -85,9 +85,9 @@ class Labelling:
 
     def _sums_of(self, users: BoolArray, x: FloatArray) -> FloatArray:
         """The sums of these users."""
-        p, labels, everybody = self._parties, self.labels, users.all()
-        theirs = slice(None) if everybody else np.flatnonzero(users[p.owner])
-        rows, owner, labels = p.rows[theirs], p.owner[theirs], labels[theirs]
+        p = self._parties
+        theirs = slice(None) if users.all() else np.flatnonzero(users[p.owner])
+        rows, owner, labels = p.rows[theirs], p.owner[theirs], self.labels[theirs]
         weights = np.where(labels >= 0, p.weights[theirs], 0.0)
         labels = np.maximum(labels, 0)
         if isinstance(self._loss, DistanceLoss) and not self.fixed:
