@@ -36,8 +36,11 @@ class Resending:
         """Slots until the last user was done."""
         return int(self._times.max(initial=0))
 
-    def tries(self, exchange: int) -> sp.csr_array | None:
-        """How often each user (row) sends to each neighbour (column); None if always once."""
+    def tries(self, exchange: int, times: int = 1) -> sp.csr_array | None:
+        """How often each user (row) sends to each neighbour (column); None if always once.
+
+        Where nothing is lost, of ``times`` exchanges in a row.
+        """
         sent = None
         if self._arrives < 1:
             rng = np.random.default_rng([exchange, *self._seeds])
@@ -45,11 +48,11 @@ class Resending:
             sent = sp.csr_array(
                 (times, self._links.indices, self._links.indptr), shape=self._links.shape
             )
-        self._let_pass(sent)
+        self._let_pass(sent, times)
         return sent
 
-    def _let_pass(self, sent: sp.csr_array | None) -> None:
-        before, after = self._times, self._times + 1
+    def _let_pass(self, sent: sp.csr_array | None, times: int) -> None:
+        before, after = self._times, self._times + times
         if sent is not None:
             senders = np.repeat(np.arange(len(before)), np.diff(sent.indptr))
             np.maximum.at(after, sent.indices, before[senders] + sent.data)

@@ -19,7 +19,7 @@ from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.tables import Table
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray, Parties
 from unpooled.wire.message import Note
 
 
@@ -129,7 +129,10 @@ class _History:
         }
 
     def record(self, note: Note) -> None:
-        """Adds a round."""
+        """Adds a round, or several."""
+        if note.times > 1:
+            self._record_all(note.body)
+            return
         centers: FloatArray = note.body["centers"]
         cost = float(note.body["cost"].sum())
         if self._penalty is not None:
@@ -138,6 +141,15 @@ class _History:
         self._rounds["consensus"].append(consensus_distance(centers))
         self._rounds["changed"].append(int(note.body["changed"].sum()))
         self._rounds["movement"].append(float(note.body["movement"].max()))
+
+    def _record_all(self, body: Body) -> None:
+        cost = body["cost"].sum(axis=1)
+        if self._penalty is not None:
+            cost = cost + body["penalty"]
+        self._rounds["cost"] += cost.tolist()
+        self._rounds["consensus"] += body["consensus"].tolist()
+        self._rounds["changed"] += body["changed"].sum(axis=1).tolist()
+        self._rounds["movement"] += body["movement"].max(axis=1).tolist()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The rounds as arrays."""

@@ -26,7 +26,15 @@ class Metric:
         return np.asarray(np.vecdot(difference, self.apply(difference)))
 
     def flattened(self, rows: FloatArray) -> FloatArray:
-        """The rows in coordinates in which this is the ordinary distance."""
+        """The rows in coordinates in which this is the ordinary distance.
+
+        Of the difference of a centre and a row in these coordinates, :meth:`unflattened` makes
+        A (x - y).
+        """
+        raise NotImplementedError
+
+    def unflattened(self, difference: FloatArray) -> FloatArray:
+        """A (x - y), from ``flattened(x) - flattened(y)``."""
         raise NotImplementedError
 
     def check_width(self, n_features: int) -> None:
@@ -43,6 +51,9 @@ class Euclidean(Metric):
 
     def flattened(self, rows: FloatArray) -> FloatArray:
         return rows
+
+    def unflattened(self, difference: FloatArray) -> FloatArray:
+        return difference
 
 
 class Mahalanobis(Metric):
@@ -65,6 +76,7 @@ class Mahalanobis(Metric):
                 f"{spectrum[0]:.3g}; add a multiple of the identity."
             )
         self.A = matrix
+        self._half = np.linalg.cholesky(matrix)
         self.smoothness = float(spectrum[-1])
 
     def __repr__(self) -> str:
@@ -84,7 +96,10 @@ class Mahalanobis(Metric):
 
     def flattened(self, rows: FloatArray) -> FloatArray:
         # With A = C C', (x - y)' A (x - y) = |C'x - C'y|².
-        return np.asarray(rows @ np.linalg.cholesky(self.A))
+        return np.asarray(np.matvec(self._half.T, rows))
+
+    def unflattened(self, difference: FloatArray) -> FloatArray:
+        return np.asarray(np.matvec(self._half, difference))
 
 
 class Loss(ABC):

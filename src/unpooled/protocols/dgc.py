@@ -59,12 +59,20 @@ What leaves a user, and what can be read from it: see
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from unpooled.kernels.assignment import nearest
 from unpooled.kernels.segments import ClusterSums
-from unpooled.losses import Loss, SquaredEuclidean
+from unpooled.losses import (
+    DistanceLoss,
+    Fair,
+    Huber,
+    Logistic,
+    Loss,
+    SquaredEuclidean,
+)
 from unpooled.protocols.limits import BOX, Limits, find_limits, smoothness
 from unpooled.protocols.mesh import Block, Heard, Peer
 from unpooled.protocols.rounds import CentersProtocol, compare, farthest
@@ -73,6 +81,10 @@ from unpooled.types import Body, FloatArray, IntArray
 from unpooled.wire.message import Note
 
 SOLVERS = ("plain", "nesterov")
+COMPILED = (SquaredEuclidean, Huber, Logistic, Fair)
+"""The losses that compiled code knows."""
+WORTH_COMPILING = 1 << 23
+"""So many numbers stepped, over all rounds, make up for the seconds that compiling takes once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +92,8 @@ class DGC(CentersProtocol):
     """The parameters, as in the module's text; ``step_size=None`` is the bound derived there."""
 
     name = "dgc"
+    by_cluster: ClassVar[bool] = False
+    """Whether steps go by the weight of clusters."""
 
     loss: Loss = field(default_factory=SquaredEuclidean)
     rho: float = 10.0
@@ -105,6 +119,9 @@ class DGC(CentersProtocol):
         alpha = self.alpha(block, limits)
         pace = self.pace(block, alpha, limits)
         stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
+        if self._worth_compiling(block, x) and isinstance(self.loss, DistanceLoss):
+            momentum = Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
+            return (yield from self._swiftly(block, x, alpha, pace, stopping, momentum))
         labels: IntArray = np.full(len(parties.rows), -1)
         y, momentum = x, Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
 
@@ -135,6 +152,70 @@ class DGC(CentersProtocol):
             if stopping.end_round(distance, note["changed"]):
                 break
 
+        return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
+
+    def _worth_compiling(self, block: Block, x: FloatArray) -> bool:
+        """Whether there is so much to do that compiled code pays, by what all users know."""
+        known = isinstance(self.loss, DistanceLoss) and type(self.loss) in COMPILED
+        centers = block.graph.n_users * x[0].size
+        return known and centers * self.max_rounds * self.inner_steps >= WORTH_COMPILING
+
+    def _swiftly(
+        self,
+        block: Block,
+        x: FloatArray,
+        alpha: FloatArray,
+        pace: FloatArray,
+        stopping: Stopping,
+        momentum: Momentum | None,
+    ) -> Peer[Body]:
+        """The rounds by compiled code."""
+        from unpooled.kernels.descent import Rest
+        from unpooled.protocols.swift import Swift, kind_of
+
+        assert isinstance(self.loss, DistanceLoss)
+        kind = kind_of(self.loss)
+        assert kind is not None
+        swift = Swift(
+            block,
+            self.loss,
+            kind,
+            x,
+            self.rho,
+            alpha,
+            by_cluster=self.by_cluster,
+            inner_steps=self.inner_steps,
+        )
+        t, y = 0, x
+        while t < self.max_rounds:
+            if momentum is None and swift.may_leap and stopping.may_leap:
+                units = pace * stopping.scale if stopping.window else np.ones(len(block))
+                rest = Rest(stopping.window, self.tol, units, np.array(stopping.unrest))
+                x, sent, note, rounds, at_rest = swift.leap(x, self.max_rounds - t, rest)
+                y = x
+                yield stopping.post(t, sent, times=rounds)
+                yield Note(t, note, times=rounds)
+                t += rounds
+                if stopping.leapt(rounds, at_rest, (rest.largest[0], rest.largest[1])):
+                    break
+                continue
+            x_before = x
+            for b in range(self.inner_steps):
+                heard = yield from stopping.exchange(t * self.inner_steps + b, y)
+                x_old, y_old = x, y
+                new = swift.step(heard, y, label=b == 0)
+                y = x = stopping.move(x, new)
+                if momentum:
+                    y = momentum.ahead(x, x - x_old, y_old - new)
+            note = swift.note(x_before, x)
+            yield Note(t, note)
+            distance = note["movement"] / pace
+            if momentum:
+                q = pace / self.inner_steps
+                distance = np.maximum(farthest(x - y_old) / q, farthest(x - x_old) / np.sqrt(q))
+            t += 1
+            if stopping.end_round(distance, note["changed"]):
+                break
         return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
     def alpha(self, block: Block, limits: Limits) -> FloatArray:

@@ -35,6 +35,7 @@ class KarSwenson(DGC):
     """DGC with other steps; ``step_size`` is alpha, None takes it at its bound."""
 
     name = "kar-swenson"
+    by_cluster = True
 
     solver: str = field(default="plain", init=False)
 

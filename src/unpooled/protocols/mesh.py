@@ -35,7 +35,8 @@ class Block:
     ``reach`` is a number of exchanges after which a word from any user has reached every other:
     the diameter of the graph or a bound on it, known from the plan like the graph itself.
     ``min_count`` is that of the users' policy: they hold back by themselves what is about fewer
-    rows, where a method lets them.
+    rows, where a method lets them. ``alone`` says that all users are here and that nobody listens
+    to them or disturbs them: they may be through several exchanges at once (``Post.times``).
     """
 
     parties: Parties
@@ -43,14 +44,22 @@ class Block:
     graph: Topology
     seed: int
     min_count: int = 1
+    alone: bool = False
 
     @classmethod
     def of(
-        cls, parties: Parties, graph: Topology, users: IntArray, seed: int, policy: Policy
+        cls,
+        parties: Parties,
+        graph: Topology,
+        users: IntArray,
+        seed: int,
+        policy: Policy,
+        *,
+        alone: bool = False,
     ) -> Block:
         """The block of ``users``, whose rows are ``parties``, under their policy."""
         least = getattr(policy, "min_count", 1)
-        return cls(parties, graph.neighbourhood(users), graph, seed, least)
+        return cls(parties, graph.neighbourhood(users), graph, seed, least, alone)
 
     @property
     def reach(self) -> int:

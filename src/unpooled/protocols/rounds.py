@@ -81,13 +81,7 @@ def compare(
     """
     parties, (centers, labels) = block.parties, after
     movement = farthest(centers - before[0])
-    inside = (np.abs(centers) <= LARGEST).all(axis=(1, 2))
-    if not inside.all():
-        lost = int(np.argmin(inside))
-        raise InputError(
-            f"The centres of party {parties.names[lost]} left all bounds; a step size that was "
-            "given is too large for these data: lower it or leave it to be found."
-        )
+    refuse_lost(block, centers)
     terms = parties.weights * loss.value(centers[parties.owner, labels], parties.rows)
     changed = sum_by_user(parties.owner, (labels != before[1]).astype(float), len(block))
     return {
@@ -96,6 +90,17 @@ def compare(
         "changed": changed.astype(np.int64),
         "movement": movement,
     }
+
+
+def refuse_lost(block: Block, centers: FloatArray) -> None:
+    """Refuses centres beyond all bounds."""
+    inside = (np.abs(centers) <= LARGEST).all(axis=(1, 2))
+    if not inside.all():
+        lost = int(np.argmin(inside))
+        raise InputError(
+            f"The centres of party {block.parties.names[lost]} left all bounds; a step size that "
+            "was given is too large for these data: lower it or leave it to be found."
+        )
 
 
 def farthest(moves: FloatArray) -> FloatArray:

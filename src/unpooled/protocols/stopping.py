@@ -65,6 +65,13 @@ class Stopping:
             self._heard_before = heard.degrees
         return heard
 
+    def post(self, number: int, centers: FloatArray, times: int) -> Post:
+        """What all users said last in so many exchanges, of which nobody but they know."""
+        body = {"centers": centers}
+        if self._tol > 0 and self._reach > 0:
+            body[UNREST] = self._largest
+        return Post("centers", number, body, senders=self.running, times=times)
+
     def move(self, old: FloatArray, new: FloatArray) -> FloatArray:
         """``new`` for users that run and are awake, ``old`` for the others."""
         return only(self.running & self._awake, new, old)
@@ -84,6 +91,35 @@ class Stopping:
             self._largest, self._own = self._own, np.zeros_like(self._own)
             self._exchanges = 0
         return not self.running.any()
+
+    @property
+    def may_leap(self) -> bool:
+        """Whether users, all of them connected, may be through several windows at once."""
+        return self._exchanges == 0 and (self._tol == 0 or bool((self._scale > 0).all()))
+
+    @property
+    def window(self) -> int:
+        """After how many exchanges users decide; 0 for never."""
+        return self._reach if self._tol > 0 else 0
+
+    @property
+    def scale(self) -> FloatArray:
+        """What a distance is divided by."""
+        return self._scale
+
+    @property
+    def unrest(self) -> tuple[float, float]:
+        """The largest, of the window before and of the present one."""
+        return float(self._largest.max()), float(self._own.max())
+
+    def leapt(self, rounds: int, at_rest: bool, unrest: tuple[float, float]) -> bool:
+        """Users have been through so many rounds of one exchange; True if no user runs on."""
+        self.rounds = self.rounds + rounds * self.running
+        if at_rest:
+            self.running = np.zeros_like(self.running)
+        self._largest, self._own = (np.full_like(self._own, largest) for largest in unrest)
+        self._exchanges = rounds % self.window if self.window else 0
+        return at_rest
 
     def _unrest(self, distance: FloatArray, changed: IntArray) -> FloatArray:
         # Where no user's rows have any spread, the farthest a user had to go is its scale.

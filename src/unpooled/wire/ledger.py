@@ -104,7 +104,9 @@ class Ledger:
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)
-        rounds, total = self._rounds + (copies > 0), self._floats + floats * copies
+        times = message.times if isinstance(message, Post) else 1
+        rounds = self._rounds + times * (copies > 0)
+        total = self._floats + floats * times * copies
         body = self._policy.review(
             Exit(
                 party=self.names[0] if len(self.names) == 1 else f"{self.names[0]} and others",
@@ -125,14 +127,17 @@ class Ledger:
             message = replace(message, body=body)
         self._rounds, self._floats = rounds, total
         self._sized = message, (size, floats)
-        self._count(Entry(message.kind, message.round, exchange, "up", size, floats, copies))
+        self._count(Entry(message.kind, message.round, exchange, "up", size, floats, copies, times))
         return message
 
     def receive(self, message: Ask | Post, copies: IntArray, exchange: int) -> None:
         """Counts what reached the users: ``copies[i]`` messages like this one at user ``i``."""
         known, sizes = self._sized
         size, floats = sizes if message is known else _size(message)
-        self._count(Entry(message.kind, message.round, exchange, "down", size, floats, copies))
+        times = message.times if isinstance(message, Post) else 1
+        self._count(
+            Entry(message.kind, message.round, exchange, "down", size, floats, copies, times)
+        )
 
     def remark(self, kind: str, round: int, text: str) -> None:
         """Notes what the party held back."""

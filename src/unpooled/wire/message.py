@@ -77,6 +77,10 @@ class Post:
     users that speak; None means all of them. ``to`` marks the links that their words go out on, in
     the order of :attr:`unpooled.graphs.Neighbourhood.ends`; None means all of them. Whoever is not
     spoken to learns that there is nothing for it.
+
+    ``times`` is more than 1 for a block that has been through several exchanges on its own, which
+    it may if all users are in it and nobody else listens (``Block.alone``): so many, from this
+    round on, and the body is that of the last one.
     """
 
     kind: str
@@ -84,6 +88,7 @@ class Post:
     body: Body
     senders: BoolArray | None = None
     to: BoolArray | None = None
+    times: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", sealed(self.body))
@@ -91,10 +96,15 @@ class Post:
 
 @dataclass(frozen=True)
 class Note:
-    """A remark about a round, for the screen and the history. It never leaves."""
+    """A remark about a round, for the screen and the history. It never leaves.
+
+    About ``times`` rounds at once, from this one on, if that is more than 1: arrays then have one
+    more axis, of rounds, in front.
+    """
 
     round: int
     body: Body
+    times: int = 1
 
 
 Message: TypeAlias = Ask | Reply | Post

@@ -27,6 +27,8 @@ class Entry:
     bytes_each: int
     floats_each: int
     copies: IntArray
+    times: int = 1
+    """In how many rounds and exchanges in a row, from this one on."""
 
 
 _COLUMNS = ("messages", "floats_up", "floats_down", "bytes_up", "bytes_down")
@@ -74,7 +76,7 @@ class Traffic:
         per_round: dict[tuple[str, int], dict[str, int]] = defaultdict(
             lambda: dict.fromkeys(_COLUMNS, 0)
         )
-        exchanges = set()
+        exchanges: set[int] = set()
         for users, entry in entries:
             counts = {
                 f"floats_{entry.way}": entry.floats_each,
@@ -82,12 +84,13 @@ class Traffic:
             }
             if entry.way == "up":
                 counts["messages"] = 1
-                exchanges.add(entry.exchange)
+                exchanges.update(range(entry.exchange, entry.exchange + entry.times))
             copies = int(entry.copies.sum())
             for column, each in counts.items():
-                per_party[column][users] += each * entry.copies
-                per_kind[entry.kind][column] += each * copies
-                per_round[entry.kind, entry.round][column] += each * copies
+                per_party[column][users] += each * entry.times * entry.copies
+                per_kind[entry.kind][column] += each * entry.times * copies
+                for number in range(entry.round, entry.round + entry.times):
+                    per_round[entry.kind, number][column] += each * copies
         return cls(
             rounds=len(exchanges),
             **{column: int(values.sum()) for column, values in per_party.items()},

@@ -1,0 +1,152 @@
+"""Compiled rounds against the plain ones: the same labels, the same centres, on any data."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from unpooled import losses
+from unpooled.drivers.local import Options, run_mesh
+from unpooled.graphs import topology
+from unpooled.kernels.assignment import nearest
+from unpooled.losses import Loss
+from unpooled.protocols import dgc
+from unpooled.protocols.dgc import DGC
+from unpooled.protocols.kar_swenson import KarSwenson
+from unpooled.protocols.starts import Start
+from unpooled.types import Parties
+from unpooled.wire.message import Note
+
+A = np.array([[2.0, 0.4, 0.0], [0.4, 1.0, -0.2], [0.0, -0.2, 0.5]])
+LOSSES: dict[str, Loss] = {
+    "k-means": losses.SquaredEuclidean(),
+    "huber": losses.Huber(0.7),
+    "huber, far": losses.Huber(100.0),
+    "logistic": losses.Logistic(),
+    "fair": losses.Fair(0.8),
+}
+for _name in tuple(LOSSES):
+    LOSSES[f"{_name}, mahalanobis"] = LOSSES[_name].under(losses.Mahalanobis(A))
+
+
+def _blobs(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(90, 3)) + 3 * rng.integers(3, size=(90, 1))
+
+
+DATA = {
+    "blobs": _blobs,
+    "ties": lambda rng: rng.integers(-2, 3, size=(90, 3)).astype(float),
+    "duplicates": lambda rng: np.repeat(rng.normal(size=(9, 3)), 10, axis=0),
+    "on boundaries": lambda rng: np.tile([[0.0, 0, 0], [1, 0, 0], [2, 0, 0]], (30, 1)),
+    "far from the origin": lambda rng: _blobs(rng) + 1e6,
+    "tiny margins": lambda rng: 1e-9 * rng.normal(size=(90, 3)) + rng.integers(2, size=(90, 1)),
+    "all equal": lambda rng: np.full((90, 3), 0.3),
+    "unlike scales": lambda rng: _blobs(rng) * np.array([1e-6, 1.0, 1e6]),
+}
+
+
+def _parties(name: str, seed: int = 0) -> Parties:
+    rng = np.random.default_rng(seed)
+    rows = DATA[name](rng)
+    weights = rng.choice([0.0, 0.5, 1.0, 1.0, 2.3], size=len(rows))
+    ends = [0, 5, 30, 32, 60, 90]
+    spans = [slice(*pair) for pair in pairwise(ends)]
+    return Parties.of([rows[s] for s in spans], weights=[weights[s] for s in spans])
+
+
+@pytest.fixture(params=["alone", "watched", "three blocks"])
+def how(request: pytest.FixtureRequest) -> dict[str, object]:
+    """All rounds at once; one after the other; with users on several hosts."""
+    ways: dict[str, dict[str, object]] = {
+        "alone": {},
+        "watched": {"options": Options(watch=lambda *_: None)},
+        "three blocks": {"blocks": 3},
+    }
+    return ways[request.param]
+
+
+def _both(monkeypatch: pytest.MonkeyPatch, protocol: DGC, parties: Parties, how):  # type: ignore[no-untyped-def]
+    graph = topology("ring", parties.names)
+    runs, notes = [], []
+    for worth, ways in ((np.inf, {}), (0, how)):
+        monkeypatch.setattr(dgc, "WORTH_COMPILING", worth)
+        said: list[Note] = []
+        runs.append(run_mesh(protocol, parties, graph, observe=said.append, **ways))
+        notes.append(said)
+    return runs, notes
+
+
+def _same(x: np.ndarray, y: np.ndarray, parties: Parties, loss: Loss) -> None:
+    scale = np.maximum(np.abs(parties.rows).max(axis=0), np.abs(x).max(axis=(0, 1)))
+    if isinstance(loss.metric, losses.Mahalanobis):
+        scale = scale.max()  # which mixes columns, and their rounding errors
+    assert (np.abs(x - y) <= 1e-12 * scale).all()
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_labels_and_centres_are_those_of_the_plain_way(
+    monkeypatch: pytest.MonkeyPatch, data: str, loss: str, how: dict[str, object]
+) -> None:
+    parties = _parties(data)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=60, tol=0.0)
+    (plain, swift), _ = _both(monkeypatch, protocol, parties, how)
+    _same(plain.result["centers"], swift.result["centers"], parties, protocol.loss)
+    labels = [
+        nearest(parties.rows, parties.owner, run.result["centers"], LOSSES[loss].dissimilarity)
+        for run in (plain, swift)
+    ]
+    np.testing.assert_array_equal(*labels)
+    assert plain.traffic.bytes_up == swift.traffic.bytes_up
+    assert plain.traffic.by_round == swift.traffic.by_round
+
+
+@pytest.mark.parametrize("inner_steps", [2, 5])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_several_steps_to_a_round(
+    monkeypatch: pytest.MonkeyPatch, loss: str, inner_steps: int
+) -> None:
+    parties = _parties("blobs", seed=1)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = DGC(
+        start, loss=LOSSES[loss], rho=5.0, max_rounds=20, tol=0.0, inner_steps=inner_steps
+    )
+    (plain, swift), _ = _both(monkeypatch, protocol, parties, {})
+    _same(plain.result["centers"], swift.result["centers"], parties, protocol.loss)
+
+
+@pytest.mark.parametrize("loss", ["k-means", "huber", "logistic", "k-means, mahalanobis"])
+def test_momentum(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
+    parties = _parties("blobs", seed=2)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=40, tol=0.0, solver="nesterov")
+    (plain, swift), _ = _both(monkeypatch, protocol, parties, {})
+    np.testing.assert_allclose(plain.result["centers"], swift.result["centers"], rtol=1e-9)
+
+
+def test_kar_swenson(monkeypatch: pytest.MonkeyPatch, how: dict[str, object]) -> None:
+    parties = _parties("blobs", seed=3)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = KarSwenson(start, rho=5.0, max_rounds=60, tol=0.0)
+    (plain, swift), _ = _both(monkeypatch, protocol, parties, how)
+    _same(plain.result["centers"], swift.result["centers"], parties, protocol.loss)
+
+
+@pytest.mark.parametrize("loss", ["k-means", "huber", "logistic"])
+def test_users_stop_in_the_same_round_and_the_history_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, loss: str, how: dict[str, object]
+) -> None:
+    parties = _parties("blobs", seed=4)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=2000, tol=1e-5)
+    (plain, swift), (expected, said) = _both(monkeypatch, protocol, parties, how)
+    np.testing.assert_array_equal(plain.result["rounds"], swift.result["rounds"])
+    assert not swift.result["running"].any()
+    np.testing.assert_allclose(plain.result["centers"], swift.result["centers"], rtol=1e-9)
+    for name in ("cost", "changed", "movement"):
+        a = np.concatenate([np.atleast_2d(note.body[name]) for note in expected])
+        b = np.concatenate([np.atleast_2d(note.body[name]) for note in said])
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-12, err_msg=name)
