@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # What only Debian has and some test needs: hosts and links on one machine (tests/network).
 DEBIAN_PACKAGES := iproute2 nftables
 
-.PHONY: demo test test-long test-deps install bench fuzz docs clean
+.PHONY: demo test test-long test-deps install bench bench-all fuzz docs clean
 
 demo: .venv/.demo
 	$(BIN)/unpooled demo
@@ -29,9 +29,12 @@ endif
 
 install: .venv/.all
 
-bench: .venv/.test
-	$(BIN)/python benchmarks/dgc_round.py
-	$(BIN)/python benchmarks/one_shot.py --clients 100
+bench: .venv/.bench
+	$(BIN)/python benchmarks/page.py
+
+bench-all: bench
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/exponents.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/kernel.py
 
@@ -71,6 +74,10 @@ clean:
 
 .venv/.test: .venv/.demo
 	$(PIP) --editable '.[network,flower,report,dev]'
+	touch $@
+
+.venv/.bench: .venv/.test
+	$(PIP) --editable '.[network,flower,report,dev,bench]'
 	touch $@
 
 .venv/.fuzz: .venv/.test

@@ -7,24 +7,24 @@ inside the block and across its border.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
 from unpooled.errors import GraphError
 from unpooled.types import BoolArray, FloatArray, IntArray, PartyId
 
-NAMED = {
-    "ring": nx.cycle_graph,
-    "path": nx.path_graph,
-    "star": lambda m: nx.star_graph(m - 1),
-    "complete": nx.complete_graph,
+NAMED: dict[str, Callable[[int], tuple[IntArray, IntArray]]] = {
+    "ring": lambda m: (np.arange(m), (np.arange(m) + 1) % m),
+    "path": lambda m: (np.arange(m - 1), np.arange(1, m)),
+    "star": lambda m: (np.zeros(m - 1, dtype=np.int64), np.arange(1, m)),
+    "complete": lambda m: np.triu_indices(m, 1),
 }
+"""The two ends of every edge of a graph over m users."""
 _EXACT_DIAMETER_UP_TO = 512
 _ALL_EIGENVALUES_UP_TO = 1024
 
@@ -204,10 +204,10 @@ def topology(graph: Any, names: Sequence[PartyId]) -> Topology:
                 f"graph={graph!r} is not known; give one of {_listed(NAMED)}, a networkx graph, "
                 "an adjacency matrix or None."
             )
-        edges = _edges_of(NAMED[graph](m), names)
+        edges = np.column_stack(NAMED[graph](m))
     elif m == 1:
         edges = np.empty((0, 2), dtype=np.int64)
-    elif isinstance(graph, nx.Graph):
+    elif _is_networkx(graph):
         edges = _edges_of(graph, names)
     else:
         edges = _edges_of_matrix(graph, names)
@@ -216,7 +216,13 @@ def topology(graph: Any, names: Sequence[PartyId]) -> Topology:
     return found
 
 
-def _edges_of(graph: nx.Graph, names: Sequence[PartyId]) -> IntArray:
+def _is_networkx(graph: Any) -> bool:
+    import networkx as nx  # takes a while, and most graphs are named
+
+    return isinstance(graph, nx.Graph)
+
+
+def _edges_of(graph: Any, names: Sequence[PartyId]) -> IntArray:
     if graph.is_directed():
         raise GraphError(
             "The graph is directed, but links carry both ways; give graph.to_undirected()."

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from math import fsum
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from unpooled import FederatedKMeans
+from unpooled.drivers.faults import AnswerLost, UserDown
 from unpooled.drivers.local import Options, Run, run_star
+from unpooled.kernels import following
+from unpooled.kernels.centers import label
 from unpooled.protocols import federated, sums
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.types import Parties
-from unpooled.wire.message import Ask, Message, Reply
+from unpooled.wire.codec import decode_state, encode_state
+from unpooled.wire.message import Ask, Message, Reply, sealed
 
 
 def column(*values: float) -> np.ndarray:
@@ -289,3 +299,251 @@ def test_the_start_is_not_changed() -> None:
     before = start.copy()
     FederatedKMeans(3, init=start).fit(rows)
     assert np.array_equal(start, before)
+
+
+# --- What a party remembers -----------------------------------------------------------------------
+
+
+def plain_answer(
+    rows: np.ndarray, weights: np.ndarray, centers: np.ndarray, labels: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """One round without any shortcut, sums to the last digit; by given labels, -1 for none."""
+    squared = np.array([[float(((x - c) ** 2).sum()) for c in centers] for x in rows])
+    wanted = squared.argmin(axis=1)
+    labels = wanted if labels is None else labels
+    own = squared[np.arange(len(rows)), labels]
+    members = [np.flatnonzero(labels == k) for k in range(len(centers))]
+    d = rows.shape[1]
+    return {
+        "labels": wanted,
+        "sums": np.array([[fsum((weights * rows[:, j])[i]) for j in range(d)] for i in members]),
+        "counts": np.array([fsum(weights[i]) for i in members]),
+        "scatter": np.array([fsum((weights * own)[i]) for i in members]),
+        "sizes": np.array([fsum((weights * np.abs(rows).max(axis=1))[i]) for i in members]),
+    }
+
+
+def assert_equal_answers(said: Any, expected: dict[str, np.ndarray]) -> None:
+    gaps = np.abs(said.body["sums"] - expected["sums"]).max(axis=1)
+    assert (gaps <= 1e-12 * expected["sizes"]).all()
+    np.testing.assert_allclose(said.body["counts"], expected["counts"], rtol=1e-12, atol=0)
+    np.testing.assert_allclose(said.body["scatter"], expected["scatter"], rtol=1e-12, atol=1e-300)
+    assert not said.body["sums"][expected["counts"] == 0].any()
+
+
+def awkward(world: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and weights of one party."""
+    rng = np.random.default_rng(5)
+    rows, weights = rng.normal(size=(80, 3)), np.ones(80)
+    grid = rng.integers(-3, 4, size=(80, 3)).astype(float)
+    if world == "blobs":
+        rows += 5.0 * rng.integers(4, size=(80, 1))
+    elif world == "weights, some of them zero":
+        weights = np.where(rng.random(80) < 0.3, 0.0, rng.uniform(0.1, 3.0, size=80))
+    elif world == "ties and duplicates":
+        rows = grid
+    elif world == "on boundaries, or all but":
+        rows = 0.5 * grid + rng.choice([0.0, 1e-16, 1e-15, 1e-12], size=(80, 3))
+    elif world == "far from zero":
+        rows += 1e6
+    elif world == "ties far from zero":
+        rows = grid + 1e6
+    elif world == "tight":
+        rows = 1e-7 * rows + grid[:4][rng.integers(4, size=80)]
+    elif world == "all rows equal":
+        rows = np.full((80, 3), 0.1)
+    elif world == "one row outweighs and outreaches all":
+        rows[7], weights[7] = 1e9, 1e6
+    elif world == "tiny":
+        rows *= 1e-140
+    elif world == "wide":
+        rows = rng.normal(size=(40, 70))
+        weights = np.ones(40)
+    return rows, weights
+
+
+AWKWARD = (
+    "blobs",
+    "weights, some of them zero",
+    "ties and duplicates",
+    "on boundaries, or all but",
+    "far from zero",
+    "ties far from zero",
+    "tight",
+    "all rows equal",
+    "one row outweighs and outreaches all",
+    "tiny",
+    "wide",
+)
+
+
+def questions(rows: np.ndarray, seed: int) -> Iterator[np.ndarray]:
+    """Centres that take steps of all sizes, leave, coincide, come back, and end on rows."""
+    rng = np.random.default_rng(seed)
+    start = rows[rng.choice(len(rows), 5, replace=False)]
+    extent = np.ptp(rows, axis=0).max() or 1.0
+    yield (centers := start.copy())
+    for number in range(14):
+        size = extent * 10.0 ** -float(rng.integers(0, 17))
+        moving = rng.random(5) < 0.6
+        centers = centers + size * rng.normal(size=centers.shape) * moving[:, None]
+        if number == 5:
+            centers[1] = centers[3]
+        if number == 7:
+            centers[2] += 1e4 * extent
+        if number == 9:
+            centers = start.copy()
+        if number == 11:
+            centers[4] = (centers[0] + centers[1]) / 2
+        yield centers.copy()
+    yield centers  # once more the same
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("world", AWKWARD)
+def test_remembering_changes_no_answer(world: str, seed: int) -> None:
+    rows, weights = awkward(world)
+    party, rng = Parties.of([rows], weights=[weights])[0], np.random.default_rng(seed)
+    state: Any = {}
+    for centers in questions(rows, seed):
+        expected = plain_answer(rows, weights, centers)
+        said, after = sums.cluster_sums(party, state, {"centers": centers}, rng)
+        assert np.array_equal(said.behind, expected["labels"])
+        assert_equal_answers(said, expected)
+        # A party that has forgotten everything, and one that begins in another process.
+        forgot, _ = sums.cluster_sums(party, {}, {"centers": centers}, rng)
+        assert np.array_equal(forgot.behind, said.behind)
+        assert_equal_answers(forgot, expected)
+        state = decode_state(encode_state(sealed(after)))
+        if rng.random() < 0.1:
+            state = {}
+
+
+@pytest.mark.parametrize("min_count", [2, 5])
+@pytest.mark.parametrize("world", AWKWARD)
+def test_remembering_changes_no_answer_of_a_party_with_a_minimum_count(
+    world: str, min_count: int
+) -> None:
+    rows, weights = awkward(world)
+    party = replace(Parties.of([rows], weights=[weights])[0], min_count=min_count)
+    rng = np.random.default_rng(0)
+    state: Any = {}
+    for centers in questions(rows, 0):
+        atoms = {name: state[name] for name in ("atoms", "told") if name in state}
+        said, after = sums.cluster_sums(party, state, {"centers": centers}, rng)
+        anew, after_anew = sums.cluster_sums(party, atoms, {"centers": centers}, rng)
+        assert np.array_equal(said.behind, anew.behind)
+        assert said.remark == anew.remark
+        assert np.array_equal(after["atoms"], after_anew["atoms"])
+        assert np.array_equal(after["told"], after_anew["told"])
+        assert_equal_answers(said, plain_answer(rows, weights, centers, said.behind))
+        state = after
+
+
+def remembering_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kept in (following.Nearness, following.Contents):
+        monkeypatch.setattr(kept, "of", lambda *_: None)
+
+
+@pytest.mark.parametrize("policy", ["study", "deployment"])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("empty", [0, 2])
+def test_a_whole_run_is_that_of_parties_that_remember_nothing(
+    policy: str, offset: float, empty: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    corners = rng.uniform(0, 6, size=(5, 2)) + offset
+    rows = [corners[rng.integers(5, size=n)] + rng.normal(size=(n, 2)) for n in (150, 90, 40)]
+    start = np.concatenate([rows[0][:5], offset + np.full((empty, 2), 1e5)])
+    options = {"init": start, "tol": 0, "policy": policy, "random_state": 0}
+    model = FederatedKMeans(5 + empty, **options).fit(rows)
+    remembering_nothing(monkeypatch)
+    other = FederatedKMeans(5 + empty, **options).fit(rows)
+    np.testing.assert_allclose(model.cluster_centers_, other.cluster_centers_, rtol=1e-12)
+    assert model.n_rounds_ == other.n_rounds_ > 2
+    assert model.converged_ == other.converged_
+    np.testing.assert_allclose(model.history_["cost"], other.history_["cost"], rtol=1e-9)
+    for own, others in zip(model.labels_, other.labels_, strict=True):
+        assert np.array_equal(own, others)
+
+
+def test_a_party_that_was_away_goes_on_from_what_it_knew(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = unequal(1)
+    faults = (UserDown(2, 1, 3), AnswerLost(1, 2))
+    protocol, parties = federated.FederatedKMeans(rows[2][[3, 5, 7]], 9, 0.0), Parties.of(rows)
+    options = Options(faults=faults, quorum=2)
+    found = run_star(protocol, parties, options=options).result["centers"]
+    remembering_nothing(monkeypatch)
+    expected = run_star(protocol, parties, options=options).result["centers"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_few_rows_are_looked_at_and_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    corners = rng.uniform(0, 20, size=(4, 3))
+    rows = corners[rng.integers(4, size=2000)] + rng.normal(size=(2000, 3))
+    party, state = Parties.of([rows])[0], {}
+    seen: dict[str, list[int]] = {"looked at": [], "added up": []}
+    nearest, totals = following.nearest, following._totals
+
+    def counted_nearest(rows: Any, centers: Any, some: Any = None) -> Any:
+        seen["looked at"].append(len(rows if some is None else some))
+        return nearest(rows, centers, some)
+
+    def counted_totals(rows: Any, *rest: Any) -> Any:
+        seen["added up"].append(len(rows))
+        return totals(rows, *rest)
+
+    monkeypatch.setattr(following, "nearest", counted_nearest)
+    monkeypatch.setattr(following, "_totals", counted_totals)
+    centers = corners.copy()
+    for _ in range(20):
+        said, state = sums.cluster_sums(party, state, {"centers": centers}, rng)
+        centers = said.body["sums"] / said.body["counts"][:, None] + 1e-4 * rng.normal(size=(4, 3))
+    assert seen["looked at"][0] == seen["added up"][0] == 2000
+    assert sum(seen["looked at"][1:]) < 1000
+    assert sum(seen["added up"][1:]) < 500
+    # Three numbers a row.
+    assert sum(value.nbytes for value in state.values()) < 24 * 2000 + 1000
+
+
+def test_what_does_not_fit_is_forgotten() -> None:
+    rows, weights = awkward("weights, some of them zero")
+    party, rng = Parties.of([rows], weights=[weights])[0], np.random.default_rng(0)
+    centers = rows[:4]
+    _, state = sums.cluster_sums(party, {}, {"centers": centers}, rng)
+    shorter = Parties.of([rows[:50]], weights=[weights[:50]])[0]
+    for other, asked, known in (
+        (party, rows[:5] + 0.1, state),  # another number of centres
+        (shorter, centers + 0.1, state),  # other rows
+        (party, centers + 0.1, {**state, "labels": state["labels"] + 3}),
+        (party, centers + 0.1, {**state, "members": state["members"] + 3}),
+        (party, centers + 0.1, {**state, "members": state["members"] - 9}),
+        (party, centers + 0.1, {name: state[name] for name in ("labels", "due", "members")}),
+    ):
+        said, _ = sums.cluster_sums(other, known, {"centers": asked}, rng)
+        assert_equal_answers(said, plain_answer(other.rows, other.weights, asked))
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e160, 1e300])
+def test_what_is_beyond_all_numbers_is_looked_at_anew(scale: float) -> None:
+    # Squares overflow or vanish: the first centre is as near as any, and stays so only until the
+    # question has numbers again that can be squared.
+    rows, _ = awkward("blobs")
+    party, rng = Parties.of([rows])[0], np.random.default_rng(0)
+    state: Any = {}
+    with np.errstate(all="ignore"):
+        for centers in (rows[:3], scale * rows[:3], rows[3:6], rows[3:6] + 1e-3):
+            said, state = sums.cluster_sums(party, state, {"centers": centers}, rng)
+    expected = plain_answer(rows, party.weights, centers)
+    assert np.array_equal(said.behind, expected["labels"])
+    assert_equal_answers(said, expected)
+
+
+@hypothesis.given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([0.0, 1e3, 1e8]))
+def test_labels_are_those_of_plain_distances(seed: int, n_clusters: int, offset: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-4, 5, size=(50, 2)).astype(float) + offset
+    rows[::3] += 10.0 ** -rng.integers(1, 17, size=(17, 2))
+    centers = rows[rng.integers(50, size=n_clusters)] + rng.choice([0.0, 0.5, 1e-13])
+    assert np.array_equal(label(rows, centers), cdist(rows, centers, "sqeuclidean").argmin(axis=1))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from unpooled import FuzzyCMeans
+from unpooled import FuzzyCMeans, chunks
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.errors import ProtocolError
 from unpooled.kernels.fuzzy import fuzzy_c_means, memberships
@@ -244,6 +244,26 @@ def test_a_party_answers_with_its_centres_and_support() -> None:
     said, _ = protocol.go_on(parties[0], {}, {"centers": column(0, 3)}, np.random.default_rng(0))
     assert said.body["support"].tolist() == pytest.approx([1.28, 1.08])
     assert said.body["centers"][:, 0].tolist() == pytest.approx([1.0, 3.08 / 1.08])
+
+
+@pytest.mark.parametrize("policy", ["study", "deployment"])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_a_party_may_take_its_rows_in_chunks(
+    offset: float, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    corners = offset + np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    tables = [np.repeat(corners, n, axis=0) + rng.normal(size=(3 * n, 2)) for n in (20, 35)]
+    weights = [np.where(rng.random(len(own)) < 0.2, 0.0, 1.0) for own in tables]
+    options = {"merge": "average", "local_steps": 2, "tol": 0.0, "max_rounds": 4}
+    found = []
+    for numbers in (1 << 20, 50):
+        monkeypatch.setattr(chunks, "_NUMBERS", numbers)
+        model = FuzzyCMeans(3, policy=policy, random_state=0, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found.append(model.fit(tables, sample_weight=weights).cluster_centers_)
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-11 + 1e-14 * offset)
 
 
 def test_by_default_a_party_goes_on_until_its_centres_stay() -> None:

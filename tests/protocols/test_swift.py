@@ -11,8 +11,9 @@ from unpooled import losses
 from unpooled.drivers.local import Options, run_mesh
 from unpooled.graphs import topology
 from unpooled.kernels.assignment import nearest
+from unpooled.kernels.folding import fold
 from unpooled.losses import Loss
-from unpooled.protocols import dgc
+from unpooled.protocols import dgc, swift
 from unpooled.protocols.dgc import DGC
 from unpooled.protocols.kar_swenson import KarSwenson
 from unpooled.protocols.starts import Start
@@ -93,15 +94,82 @@ def test_labels_and_centres_are_those_of_the_plain_way(
     parties = _parties(data)
     start = Start(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=60, tol=0.0)
-    (plain, swift), _ = _both(monkeypatch, protocol, parties, how)
-    _same(plain.result["centers"], swift.result["centers"], parties, protocol.loss)
+    (plain, quick), _ = _both(monkeypatch, protocol, parties, how)
+    _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
     labels = [
         nearest(parties.rows, parties.owner, run.result["centers"], LOSSES[loss].dissimilarity)
-        for run in (plain, swift)
+        for run in (plain, quick)
     ]
     np.testing.assert_array_equal(*labels)
-    assert plain.traffic.bytes_up == swift.traffic.bytes_up
-    assert plain.traffic.by_round == swift.traffic.by_round
+    assert plain.traffic.bytes_up == quick.traffic.bytes_up
+    assert plain.traffic.by_round == quick.traffic.by_round
+
+
+def _wide(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(90, 300)) + rng.integers(3, size=(90, 1))
+
+
+WIDE = {
+    "blobs": _wide,
+    "ties": lambda rng: rng.integers(-1, 2, size=(90, 300)).astype(float),
+    "duplicates": lambda rng: np.repeat(rng.normal(size=(9, 300)), 10, axis=0),
+    "on boundaries": lambda rng: np.tile(np.eye(3, 300), (30, 1)),
+    "far from the origin": lambda rng: _wide(rng) + 1e6,
+    "tiny margins": lambda rng: 1e-9 * rng.normal(size=(90, 300)) + rng.integers(2, size=(90, 1)),
+    "tiny": lambda rng: 1e-60 * _wide(rng),
+    "huge": lambda rng: 1e60 * _wide(rng),
+    "all equal": lambda rng: np.full((90, 300), 0.3),
+    "few columns matter": lambda rng: _wide(rng) * (np.arange(300) % 50 == 0),
+    "unlike scales": lambda rng: _wide(rng) * np.logspace(-6, 6, 300),
+}
+"""Rows of so many columns that they are looked at in half the digits first, and that centres have
+fewer coordinates once they are calm."""
+
+
+def _wide_parties(data: str) -> Parties:
+    rng = np.random.default_rng(5)
+    rows = WIDE[data](rng)
+    weights = rng.choice([0.0, 0.5, 1.0, 2.3], size=90)
+    spans = [slice(*pair) for pair in pairwise([0, 5, 30, 32, 60, 90])]
+    return Parties.of([rows[s] for s in spans], weights=[weights[s] for s in spans])
+
+
+@pytest.mark.parametrize("data", WIDE)
+@pytest.mark.parametrize("loss", ["k-means", "huber", "huber, far", "logistic"])
+def test_wide_rows(monkeypatch: pytest.MonkeyPatch, data: str, loss: str) -> None:
+    if loss == "logistic" and data == "huge":
+        pytest.skip("steps over such distances are nothing")
+    parties = _wide_parties(data)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=60, tol=0.0)
+    (plain, quick), notes = _both(monkeypatch, protocol, parties, {})
+    _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
+    _same_notes(notes, parties)
+
+
+@pytest.mark.parametrize(
+    "data", ["blobs", "few columns matter", "unlike scales", "far from the origin", "tiny"]
+)
+def test_calm_centres_go_on_in_fewer_coordinates(
+    monkeypatch: pytest.MonkeyPatch, data: str
+) -> None:
+    parties = _wide_parties(data)
+    start = Start(3, parties.rows[[0, 40, 70]])
+    protocol = DGC(start, rho=5.0, max_rounds=800, tol=0.0)
+    calm = []
+    monkeypatch.setattr(swift, "fold", lambda *state: calm.append(state) or fold(*state))
+    (plain, quick), notes = _both(monkeypatch, protocol, parties, {})
+    assert calm
+    _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
+    _same_notes(notes, parties)
+
+
+def _same_notes(notes: list[list[Note]], parties: Parties) -> None:
+    """The same labels changed, and costs and movements are the same up to rounding."""
+    size = np.abs(parties.rows).max() * parties.rows.shape[1]
+    for name, scale in {"changed": 0.0, "cost": size**2, "movement": size}.items():
+        a, b = (np.concatenate([np.atleast_2d(note.body[name]) for note in said]) for said in notes)
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-13 * scale, err_msg=name)
 
 
 @pytest.mark.parametrize("inner_steps", [2, 5])
@@ -114,8 +182,8 @@ def test_several_steps_to_a_round(
     protocol = DGC(
         start, loss=LOSSES[loss], rho=5.0, max_rounds=20, tol=0.0, inner_steps=inner_steps
     )
-    (plain, swift), _ = _both(monkeypatch, protocol, parties, {})
-    _same(plain.result["centers"], swift.result["centers"], parties, protocol.loss)
+    (plain, quick), _ = _both(monkeypatch, protocol, parties, {})
+    _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
 
 
 @pytest.mark.parametrize("loss", ["k-means", "huber", "logistic", "k-means, mahalanobis"])
@@ -123,16 +191,16 @@ def test_momentum(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
     parties = _parties("blobs", seed=2)
     start = Start(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=40, tol=0.0, solver="nesterov")
-    (plain, swift), _ = _both(monkeypatch, protocol, parties, {})
-    np.testing.assert_allclose(plain.result["centers"], swift.result["centers"], rtol=1e-9)
+    (plain, quick), _ = _both(monkeypatch, protocol, parties, {})
+    np.testing.assert_allclose(plain.result["centers"], quick.result["centers"], rtol=1e-9)
 
 
 def test_kar_swenson(monkeypatch: pytest.MonkeyPatch, how: dict[str, object]) -> None:
     parties = _parties("blobs", seed=3)
     start = Start(3, parties.rows[[0, 40, 70]])
     protocol = KarSwenson(start, rho=5.0, max_rounds=60, tol=0.0)
-    (plain, swift), _ = _both(monkeypatch, protocol, parties, how)
-    _same(plain.result["centers"], swift.result["centers"], parties, protocol.loss)
+    (plain, quick), _ = _both(monkeypatch, protocol, parties, how)
+    _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
 
 
 @pytest.mark.parametrize("loss", ["k-means", "huber", "logistic"])
@@ -142,10 +210,10 @@ def test_users_stop_in_the_same_round_and_the_history_is_the_same(
     parties = _parties("blobs", seed=4)
     start = Start(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=2000, tol=1e-5)
-    (plain, swift), (expected, said) = _both(monkeypatch, protocol, parties, how)
-    np.testing.assert_array_equal(plain.result["rounds"], swift.result["rounds"])
-    assert not swift.result["running"].any()
-    np.testing.assert_allclose(plain.result["centers"], swift.result["centers"], rtol=1e-9)
+    (plain, quick), (expected, said) = _both(monkeypatch, protocol, parties, how)
+    np.testing.assert_array_equal(plain.result["rounds"], quick.result["rounds"])
+    assert not quick.result["running"].any()
+    np.testing.assert_allclose(plain.result["centers"], quick.result["centers"], rtol=1e-9)
     for name in ("cost", "changed", "movement"):
         a = np.concatenate([np.atleast_2d(note.body[name]) for note in expected])
         b = np.concatenate([np.atleast_2d(note.body[name]) for note in said])

@@ -19,7 +19,13 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_INNER = {**_OPTIONS, "cache": False, "no_cpython_wrapper": True}
 _ONE_AT_A_TIME = Lock()
 
 prange = numba.prange
@@ -30,9 +36,19 @@ def jit(function: Function) -> Function:
     return cast(Function, numba.njit(**_OPTIONS)(function))
 
 
+def inner(function: Function) -> Function:
+    """Compiled; for one core, and for calls from what is compiled only."""
+    return cast(Function, numba.njit(**_INNER)(function))
+
+
 def on_all_cores(function: Function) -> Function:
-    """Compiled, with the turns of ``prange`` spread over the cores; for calls from jitted code."""
+    """Compiled, with the turns of ``prange`` spread over the cores."""
     return cast(Function, numba.njit(parallel=True, **_OPTIONS)(function))
+
+
+def inner_on_all_cores(function: Function) -> Function:
+    """The same, for calls from what is compiled only."""
+    return cast(Function, numba.njit(parallel=True, **_INNER)(function))
 
 
 def one_at_a_time(function: Function) -> Function:
@@ -40,8 +56,8 @@ def one_at_a_time(function: Function) -> Function:
     compiler comes with can serve two callers at once, and there is nothing to be gained by it."""
 
     @wraps(function)
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         with _ONE_AT_A_TIME:
-            return function(*arguments)
+            return function(*arguments, **named)
 
     return cast(Function, call)

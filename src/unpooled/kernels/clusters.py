@@ -21,6 +21,12 @@ however they came about. From them follow, for any centre x, with e = N (x - o) 
 For k-means all rows are held. For the Huber loss those within delta of their centre are, where it
 is a square; the others, and all rows under the logistic and the fair loss, are *loose*: they are
 measured at every visit, to their own centre only, and what they pull with is added up.
+
+**Wide rows.** A distance is a walk through memory. Where rows are wide there is a copy of them in
+half the digits, y' = (y - o)/s with s the user's largest |y - o|, and bounds are found from that:
+x' and y' are rounded by a part 2^-24 of themselves, and so are the log d + 3 sums and products on
+the way to each part of their distance. Only rows for which that leaves more than one centre
+possible are measured in full.
 """
 
 from __future__ import annotations
@@ -30,20 +36,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unpooled.kernels._jit import jit
+from unpooled.kernels._jit import inner
 from unpooled.types import FloatArray, IntArray
 
 KMEANS, HUBER, LOGISTIC, FAIR = range(4)
 
-LABEL, HELD = 0, 1
-NEAR, DUE = -2, -1
-MOST, SOONEST, LOOSE = -3, -2, -1
-WEIGHT, SCATTER, SIZE = -3, -2, -1
+WEIGHT, LABEL, HELD, NEAR, DUE = -5, -4, -3, -2, -1
+SCALE, MOST, SOONEST, LOOSE = -4, -3, -2, -1
+MASS, SCATTER, SIZE = -3, -2, -1
 
 _ROUNDING = 1e-9
 """Of a distance: more than what rounding does to it."""
 _DRIFT = 1e-11
 """Of a way: more than what rounding does to it in a hundred thousand steps."""
+_WIDE = 256
+"""Columns of rows of which there is a copy in half the digits."""
+_HALF = 2.0**-23
+"""Twice what one rounding does to half the digits, as a part of the number."""
 
 
 class Clusters(NamedTuple):
@@ -53,64 +62,63 @@ class Clusters(NamedTuple):
     """
 
     rows: FloatArray
-    weights: FloatArray
-    offsets: IntArray
-    """User u has the rows from offsets[u] up to offsets[u + 1]."""
-    place: IntArray
-    """(n, 2) LABEL: the row's cluster, -1 before it is looked at; HELD: whether it is held."""
-    bounds: FloatArray
-    """(n, K + 2) The distance to each centre when it was measured, plus that centre's way then;
-    NEAR: the distance to the own centre, less its way; DUE: the deadline, a time on MOST."""
+    coarse: FloatArray
+    """(n, d) y' of the text; (n, 0) where rows are not wide."""
+    ledger: FloatArray
+    """(n, K + 5) The least that the distance to each centre can have been when it was measured,
+    plus that centre's way then; WEIGHT; LABEL: the row's cluster, -1 before it is looked at; HELD:
+    whether it is held; NEAR: the most that the distance to the own centre can have been, less its
+    way then; DUE: the deadline, a time on MOST."""
+    starts: IntArray
+    """(m + 1) User u has the rows from starts[u] up to starts[u + 1]."""
     clock: FloatArray
-    """(m, K + 3) How far each centre has come; MOST: how far the fastest have, step by step;
-    SOONEST: the first deadline of the user's rows; LOOSE: how many of these are loose."""
-    origins: FloatArray
-    """(m, d) o of the text."""
+    """(m, K + 4) How far each centre has come; SCALE: s of the text; MOST: how far the fastest
+    have come, step by step; SOONEST: the first deadline of the user's rows; LOOSE: how many of
+    these are loose."""
     sums: FloatArray
-    """(m, K, d + 3) Of held rows, the sum of w (y - o); WEIGHT: of w; SCATTER: of w |y - mean|^2;
-    SIZE: how many there are."""
-    rests: FloatArray
-    """(m, K, d + 1) What rounding has kept out of the sums of w (y - o) and of w."""
+    """(m, 2 K + 1, d + 3) Of the rows that cluster k holds, the sum of w (y - o); MASS: of w;
+    SCATTER: of w |y - mean|^2; SIZE: how many there are. At K + k, what rounding has kept out of
+    the sums; at 2 K, the origin o."""
 
 
 def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_clusters: int) -> Clusters:
     """The state before any row was looked at."""
     (n, d), m, k = rows.shape, len(offsets) - 1, n_clusters
-    bounds = np.zeros((n, k + 2))
-    bounds[:, DUE] = -np.inf
-    clock = np.zeros((m, k + 3))
+    rows = np.ascontiguousarray(rows)
+    ledger = np.zeros((n, k + 5))
+    ledger[:, WEIGHT] = weights
+    ledger[:, LABEL] = -1
+    ledger[:, DUE] = -np.inf
+    clock = np.zeros((m, k + 4))
     clock[:, SOONEST] = -np.inf
-    origins = np.zeros((m, d))
+    sums = np.zeros((m, 2 * k + 1, d + 3))
     some = np.diff(offsets) > 0
-    origins[some] = rows[offsets[:-1][some]]
-    return Clusters(
-        np.ascontiguousarray(rows),
-        np.ascontiguousarray(weights),
-        np.ascontiguousarray(offsets),
-        np.tile(np.array([-1, 0]), (n, 1)),
-        bounds,
-        clock,
-        origins,
-        np.zeros((m, k, d + 3)),
-        np.zeros((m, k, d + 1)),
-    )
+    sums[some, -1, :d] = rows[offsets[:-1][some]]
+    coarse = np.empty((n, d if d >= _WIDE else 0), dtype=np.float32)
+    if d >= _WIDE:
+        for u in np.flatnonzero(some):
+            own = slice(offsets[u], offsets[u + 1])
+            centred = rows[own] - sums[u, -1, :d]
+            scale = np.sqrt(np.vecdot(centred, centred).max())
+            clock[u, SCALE] = scale if scale > 0 else 1.0
+            coarse[own] = centred / clock[u, SCALE]
+    return Clusters(rows, coarse, ledger, np.ascontiguousarray(offsets), clock, sums)
 
 
-@jit
-def squared(x: FloatArray, y: FloatArray, d: int) -> float:
-    """|x - y|^2 over the first d columns: the squares of every eighth are added to the same of
+@inner
+def squared(x: FloatArray, i: int, y: FloatArray, r: int, d: int) -> float:
+    """|x_i - y_r|^2 over the first d columns: the squares of every eighth are added to the same of
     eight sums, and these in pairs."""
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
-    j = 0
-    while j + 8 <= d:
-        z0 = x[j] - y[j]
-        z1 = x[j + 1] - y[j + 1]
-        z2 = x[j + 2] - y[j + 2]
-        z3 = x[j + 3] - y[j + 3]
-        z4 = x[j + 4] - y[j + 4]
-        z5 = x[j + 5] - y[j + 5]
-        z6 = x[j + 6] - y[j + 6]
-        z7 = x[j + 7] - y[j + 7]
+    for j in range(0, d - 7, 8):
+        z0 = x[i, j] - y[r, j]
+        z1 = x[i, j + 1] - y[r, j + 1]
+        z2 = x[i, j + 2] - y[r, j + 2]
+        z3 = x[i, j + 3] - y[r, j + 3]
+        z4 = x[i, j + 4] - y[r, j + 4]
+        z5 = x[i, j + 5] - y[r, j + 5]
+        z6 = x[i, j + 6] - y[r, j + 6]
+        z7 = x[i, j + 7] - y[r, j + 7]
         a0 += z0 * z0
         a1 += z1 * z1
         a2 += z2 * z2
@@ -119,16 +127,25 @@ def squared(x: FloatArray, y: FloatArray, d: int) -> float:
         a5 += z5 * z5
         a6 += z6 * z6
         a7 += z7 * z7
-        j += 8
-    while j < d:  # a lane at a time: the sums change places
-        z0 = x[j] - y[j]
+    for j in range(d - d % 8, d):  # a lane at a time: the sums change places
+        z0 = x[i, j] - y[r, j]
         a0, a1, a2, a3, a4, a5, a6, a7 = a1, a2, a3, a4, a5, a6, a7, a0 + z0 * z0
-        j += 1
     return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
-@jit
-def value(kind: int, bend: float, squared: float) -> float:
+@inner
+def fold(work: FloatArray, i: int, width: int) -> float:
+    """The sum of so many numbers: one half is added to the other, and so on."""
+    while width > 1:
+        half = (width + 1) // 2
+        for j in range(width - half):
+            work[i, j] += work[i, j + half]
+        width = half
+    return float(work[i, 0])
+
+
+@inner
+def value(kind: float, bend: float, squared: float) -> float:
     """The loss at this squared distance."""
     if kind == LOGISTIC:
         return squared + math.log1p(math.exp(-squared))
@@ -139,8 +156,8 @@ def value(kind: int, bend: float, squared: float) -> float:
     return near * (t - 0.5 * near)
 
 
-@jit
-def force(kind: int, bend: float, squared: float) -> float:
+@inner
+def force(kind: float, bend: float, squared: float) -> float:
     """f'(t) / t at this squared distance."""
     if kind == LOGISTIC:
         return 2.0 / (1.0 + math.exp(-squared))
@@ -150,178 +167,245 @@ def force(kind: int, bend: float, squared: float) -> float:
     return bend / t if t > bend else 1.0
 
 
-@jit
+@inner
 def _safe(upper: float, most: float) -> float:
     """What a lower bound must be above for the centre to be farther away than ``upper``."""
     return upper + _ROUNDING * upper + _DRIFT * most
 
 
-@jit
-def _gap(bounds: FloatArray, clock: FloatArray, label: int) -> float:
+@inner
+def _gap(ledger: FloatArray, r: int, clock: FloatArray, label: int) -> float:
     """How much the lowest of the other centres' bounds is above what is safe."""
     lowest = math.inf
-    for k in range(len(bounds) - 2):
+    for k in range(ledger.shape[1] - 5):
         if k != label:
-            lowest = min(lowest, bounds[k] - clock[k])
-    return lowest - _safe(bounds[NEAR] + clock[label], clock[MOST])
+            lowest = min(lowest, ledger[r, k] - clock[k])
+    return lowest - _safe(ledger[r, NEAR] + clock[label], clock[MOST])
 
 
-@jit
+@inner
+def _between(
+    rows: FloatArray,
+    coarse: FloatArray,
+    r: int,
+    x: FloatArray,
+    near: FloatArray,
+    k: int,
+    work: FloatArray,
+    scale: float,
+) -> tuple[float, float]:
+    """Bounds of the distance of row r to centre k."""
+    if coarse.shape[1] == 0:
+        distance = math.sqrt(squared(x, k, rows, r, x.shape[1]))
+        return distance, distance
+    for j in range(x.shape[1]):  # no sum yet, so several columns at a time
+        z = near[k, j] - coarse[r, j]
+        work[0, j] = z * z
+    distance = scale * math.sqrt(fold(work, 0, x.shape[1]))
+    error = _HALF * (4 + math.log2(x.shape[1])) * (distance + scale)
+    if not distance + error < math.inf:  # beyond what half the digits can say
+        return 0.0, math.inf
+    return distance - error, distance + error
+
+
+@inner
 def _nearest(
-    row: FloatArray, label: int, own: float, bounds: FloatArray, clock: FloatArray, x: FloatArray
+    rows: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    r: int,
+    clock: FloatArray,
+    x: FloatArray,
+    near: FloatArray,
+    work: FloatArray,
+    own: float,
 ) -> tuple[int, float]:
-    """The row's cluster, and its squared distance if it was measured, else -1.
+    """The row's cluster, and its squared distance if it was measured in full, else -1.
 
-    ``own`` is the squared distance to the centre of ``label``, or -1. Renews bounds and deadline.
+    ``own`` is the squared distance to the centre of the row's label, or -1. Renews bounds and
+    deadline.
     """
     n_clusters, d = x.shape
-    gap = _gap(bounds, clock, label) if label >= 0 else -1.0
+    old = int(ledger[r, LABEL])
+    label = old
+    gap = _gap(ledger, r, clock, label) if old >= 0 else -1.0
     if not gap > 0:
-        old = label
-        if old >= 0:
-            if own < 0:
-                own = squared(x[old], row, d)
-            bounds[old] = math.sqrt(own) + clock[old]
+        upper = math.inf
+        if own >= 0:
+            upper = math.sqrt(own)
+            ledger[r, old] = upper + clock[old]
+        elif old >= 0:
+            lower, upper = _between(rows, coarse, r, x, near, old, work, clock[SCALE])
+            ledger[r, old] = lower + clock[old]
         for k in range(n_clusters):
-            near = _safe(math.sqrt(own), clock[MOST]) if label >= 0 else math.inf
-            if k == old or (old >= 0 and bounds[k] - clock[k] > near):
-                continue
-            found = squared(x[k], row, d)
-            bounds[k] = math.sqrt(found) + clock[k]
-            if label < 0 or found < own or (found == own and k < label):
-                own, label = found, k
-        bounds[NEAR] = math.sqrt(own) - clock[label]
-        gap = _gap(bounds, clock, label)
-    bounds[DUE] = clock[MOST] + 0.5 * gap if gap > 0 else -math.inf
+            if old < 0 or (k != old and not ledger[r, k] - clock[k] > _safe(upper, clock[MOST])):
+                lower, farther = _between(rows, coarse, r, x, near, k, work, clock[SCALE])
+                ledger[r, k] = lower + clock[k]
+                upper = min(upper, farther)
+        limit = _safe(upper, clock[MOST])
+        possible = 0
+        for k in range(n_clusters):
+            if not ledger[r, k] - clock[k] > limit:
+                label = k
+                possible += 1
+        if possible == 1:
+            own = own if label == old else -1.0
+        else:
+            label = -1
+            for k in range(n_clusters):
+                if not ledger[r, k] - clock[k] > limit:
+                    found = squared(x, k, rows, r, d)
+                    ledger[r, k] = math.sqrt(found) + clock[k]
+                    if label < 0 or found < own:
+                        own, label = found, k
+            upper = math.sqrt(own)
+        ledger[r, NEAR] = upper - clock[label]
+        gap = _gap(ledger, r, clock, label)
+    ledger[r, DUE] = clock[MOST] + 0.5 * gap if gap > 0 else -math.inf
     return label, own
 
 
-@jit
+@inner
+def _added(total: float, rest: float, term: float) -> tuple[float, float]:
+    """A sum and what rounding keeps out of it, after another term (Knuth 1969)."""
+    new = total + term
+    part = new - total
+    rest += (total - (new - part)) + (term - part)
+    return new + rest, rest - ((new + rest) - new)
+
+
+@inner
 def _come_or_go(
-    row: FloatArray,
-    origin: FloatArray,
-    weight: float,
-    comes: bool,
-    sums: FloatArray,
-    rests: FloatArray,
+    rows: FloatArray, r: int, weight: float, sums: FloatArray, k: int, work: FloatArray
 ) -> None:
-    """Adds a row to a cluster's sums, or takes it away."""
-    d = len(row)
-    signed = weight if comes else -weight
-    before = sums[WEIGHT]
-    after = before + signed
+    """Adds a row to a cluster's sums; or takes it away, if its weight is that with a minus."""
+    d, n_clusters = rows.shape[1], sums.shape[0] // 2
+    rests, origin = n_clusters + k, 2 * n_clusters
+    for j in range(d):
+        work[0, j] = rows[r, j] - sums[origin, j]
+    before = sums[k, MASS]
+    after = before + weight
     if not after > 0:
-        sums[SCATTER] = 0.0
+        sums[k, SCATTER] = 0.0
     elif before > 0:
-        squares = 0.0
         for j in range(d):
-            z = (row[j] - origin[j]) - sums[j] / before
-            squares += z * z
-        sums[SCATTER] = max(0.0, sums[SCATTER] + signed * before / after * squares)
-    sums[SIZE] += 1.0 if comes else -1.0
-    empty = sums[SIZE] == 0
-    for j in range(d + 1):
-        term = signed * (row[j] - origin[j]) if j < d else signed
-        old = sums[j]
-        new = old + term
-        part = new - old
-        rest = rests[j] + ((old - (new - part)) + (term - part))
-        total = new + rest
-        sums[j] = 0.0 if empty else total
-        rests[j] = 0.0 if empty else rest - (total - new)
+            z = work[0, j] - sums[k, j] / before
+            work[1, j] = z * z
+        scatter = sums[k, SCATTER] + weight * before / after * fold(work, 1, d)
+        sums[k, SCATTER] = max(0.0, scatter)
+    for j in range(d):
+        sums[k, j], sums[rests, j] = _added(sums[k, j], sums[rests, j], weight * work[0, j])
+    sums[k, MASS], sums[rests, MASS] = _added(before, sums[rests, MASS], weight)
 
 
-@jit
+@inner
+def _empty(sums: FloatArray, k: int) -> None:
+    """A cluster that holds no row: nothing is left of rounding errors either."""
+    for j in range(sums.shape[1]):
+        sums[k, j] = 0.0
+        sums[sums.shape[0] // 2 + k, j] = 0.0
+
+
+@inner
 def visit(
     rows: FloatArray,
-    weights: FloatArray,
-    place: IntArray,
-    bounds: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
     clock: FloatArray,
-    origin: FloatArray,
     sums: FloatArray,
-    rests: FloatArray,
     x: FloatArray,
     pull: FloatArray,
-    kind: int,
+    kind: float,
     bend: float,
     reach: float,
 ) -> tuple[int, float]:
     """Puts one user's rows in the clusters of its centres ``x``.
 
     Rows up to ``reach`` from their centre are held. To ``pull`` (K, d) is added the sum of
-    w (f'(t)/t) (x - y) over the others. Returns how many rows changed cluster, and what loose rows
-    had cost before any did; and held ones that had come to be out of reach, less the square.
+    w (f'(t)/t) (x - y) over the others. Returns how many rows changed cluster, and how much more
+    rows had cost in the clusters they were in than those that are held now do in theirs.
     """
-    changed, cost, d = 0, 0.0, rows.shape[1]
+    changed, extra, (n_clusters, d) = 0, 0.0, x.shape
     if clock[MOST] < clock[SOONEST] and clock[LOOSE] == 0:
-        return changed, cost
+        return changed, extra
+    near = np.zeros((n_clusters, coarse.shape[1]), dtype=np.float32)
+    if coarse.shape[1] > 0:
+        per_scale = 1.0 / clock[SCALE]
+        for k in range(n_clusters):
+            for j in range(d):
+                near[k, j] = (x[k, j] - sums[2 * n_clusters, j]) * per_scale
+    work, terms = np.empty((1, coarse.shape[1]), dtype=np.float32), np.empty((2, d))
     soonest, loose = math.inf, 0
     for r in range(len(rows)):
-        before, held = place[r, LABEL], place[r, HELD]
-        passed = not clock[MOST] < bounds[r, DUE]
+        before, held, weight = int(ledger[r, LABEL]), ledger[r, HELD] > 0, ledger[r, WEIGHT]
+        passed = not clock[MOST] < ledger[r, DUE]
         if held and not passed:
-            soonest = min(soonest, bounds[r, DUE])
+            soonest = min(soonest, ledger[r, DUE])
             continue
         label, own = before, -1.0
-        if before >= 0 and (not held or reach < math.inf):
-            own = squared(x[before], rows[r], d)
-            cost += weights[r] * (value(kind, bend, own) - (0.5 * own if held else 0.0))
-            bounds[r, NEAR] = math.sqrt(own) - clock[before]
+        if before >= 0 and reach < math.inf:
+            own = squared(x, before, rows, r, d)
+            ledger[r, NEAR] = math.sqrt(own) - clock[before]
+        was = own
         if passed:
-            label, own = _nearest(rows[r], before, own, bounds[r], clock, x)
-        holds = 1 if reach == math.inf else 0
-        if reach < math.inf and math.sqrt(own) <= reach:
-            holds = 1
-            gap = reach - _safe(math.sqrt(own), clock[MOST])
-            due = clock[MOST] + gap if gap > 0 else -math.inf
-            bounds[r, DUE] = min(bounds[r, DUE], due)
-        if label != before or holds != held:
-            changed += label != before
-            if held:
-                _come_or_go(rows[r], origin, weights[r], False, sums[before], rests[before])
+            label, own = _nearest(rows, coarse, ledger, r, clock, x, near, work, own)
+        if own < 0 and (label != before or reach < math.inf):
+            own = squared(x, label, rows, r, d)
+        holds = True
+        if reach < math.inf:
+            holds = math.sqrt(own) <= reach
             if holds:
-                _come_or_go(rows[r], origin, weights[r], True, sums[label], rests[label])
-            place[r, LABEL], place[r, HELD] = label, holds
+                gap = reach - _safe(math.sqrt(own), clock[MOST])
+                due = clock[MOST] + gap if gap > 0 else -math.inf
+                ledger[r, DUE] = min(ledger[r, DUE], due)
+        if label != before or not holds or not held:
+            if before >= 0:
+                if was < 0:
+                    was = squared(x, before, rows, r, d)
+                extra += weight * (value(kind, bend, was) - (0.5 * own if holds else 0.0))
+            changed += label != before
+        if label != before or holds != held:
+            if held:
+                _come_or_go(rows, r, -weight, sums, before, terms)
+                sums[before, SIZE] -= 1.0
+                if sums[before, SIZE] == 0:
+                    _empty(sums, before)
+            if holds:
+                _come_or_go(rows, r, weight, sums, label, terms)
+                sums[label, SIZE] += 1.0
+            ledger[r, LABEL], ledger[r, HELD] = label, 1.0 if holds else 0.0
         if not holds:
             loose += 1
-            pulls = weights[r] * force(kind, bend, own)
+            pulls = weight * force(kind, bend, own)
             for j in range(d):
                 pull[label, j] += pulls * (x[label, j] - rows[r, j])
-        soonest = min(soonest, bounds[r, DUE])
+        soonest = min(soonest, ledger[r, DUE])
     clock[SOONEST], clock[LOOSE] = soonest, loose
-    return changed, cost
+    return changed, extra
 
 
-@jit
-def paid(
-    rows: FloatArray, weights: FloatArray, place: IntArray, x: FloatArray, kind: int, bend: float
-) -> float:
+@inner
+def paid(rows: FloatArray, ledger: FloatArray, x: FloatArray, kind: float, bend: float) -> float:
     """What all rows cost in the clusters they are in."""
     cost = 0.0
     for r in range(len(rows)):
-        if place[r, LABEL] >= 0:
-            own = squared(x[place[r, LABEL]], rows[r], rows.shape[1])
-            cost += weights[r] * value(kind, bend, own)
+        label = int(ledger[r, LABEL])
+        if label >= 0:
+            own = squared(x, label, rows, r, rows.shape[1])
+            cost += ledger[r, WEIGHT] * value(kind, bend, own)
     return cost
 
 
-@jit
+@inner
 def pull_only(
-    rows: FloatArray,
-    weights: FloatArray,
-    place: IntArray,
-    x: FloatArray,
-    pull: FloatArray,
-    kind: int,
-    bend: float,
+    rows: FloatArray, ledger: FloatArray, x: FloatArray, pull: FloatArray, kind: float, bend: float
 ) -> None:
     """``pull`` as in `visit`, for clusters as they are."""
     d = rows.shape[1]
     for r in range(len(rows)):
-        label = place[r, LABEL]
-        if place[r, HELD] or label < 0:
+        label = int(ledger[r, LABEL])
+        if ledger[r, HELD] > 0 or label < 0:
             continue
-        pulls = weights[r] * force(kind, bend, squared(x[label], rows[r], d))
+        pulls = ledger[r, WEIGHT] * force(kind, bend, squared(x, label, rows, r, d))
         for j in range(d):
             pull[label, j] += pulls * (x[label, j] - rows[r, j])

@@ -17,25 +17,38 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unpooled.kernels._jit import jit, on_all_cores, one_at_a_time, prange
+from unpooled.kernels._jit import (
+    inner,
+    inner_on_all_cores,
+    jit,
+    on_all_cores,
+    one_at_a_time,
+    prange,
+)
 from unpooled.kernels.clusters import (
+    LOOSE,
+    MASS,
     MOST,
     SCATTER,
-    WEIGHT,
+    SOONEST,
     Clusters,
+    fold,
     paid,
     pull_only,
-    squared,
     visit,
 )
 from unpooled.types import FloatArray, IntArray
 
-CHANGED, MOVED, HELD_COST, LOOSE_COST, APART = range(5)
+CHANGED, MOVED, COST, APART = range(4)
 """What an exchange says of each user: rows that changed cluster; how far its fastest centre went;
-what held rows cost after the step; what has to be added for loose rows to the cost before it (see
-`visit`); the squared distances to neighbours before it. Costs are without 1/rho."""
+what rows cost before the step, in the clusters they were in, without 1/rho; the squared distances
+to neighbours before it."""
+_CHANGED, _COST, _APART = -3, -2, -1
 
+_BY_CLUSTER, _PER_RHO, _KIND, _BEND, _REACH = range(5)
 
+_LITTLE = 1 << 17
+"""Numbers that one core is soon through with."""
 _NOTHING = 1e-140
 """A gradient that takes centres nowhere."""
 
@@ -48,248 +61,271 @@ class Slope(NamedTuple):
     others: IntArray
     steps: FloatArray
     """(m,) a_i, or alpha where steps go by clusters."""
-    by_cluster: bool
-    """Whether a_i(k) = alpha / (N/rho + |N_i|), as Kar & Swenson step."""
-    per_rho: float
-    kind: int
-    bend: float
-    reach: float
+    terms: FloatArray
+    """(5,) Whether a_i(k) = alpha / (N/rho + |N_i|), as Kar & Swenson step; 1/rho; the loss: its
+    kind, where it bends, and up to where it is the square."""
+
+    @property
+    def by_cluster(self) -> bool:
+        """Whether steps go by the weight of clusters."""
+        return bool(self.terms[_BY_CLUSTER] > 0)
+
+    @property
+    def per_rho(self) -> float:
+        """1/rho."""
+        return float(self.terms[_PER_RHO])
 
 
-@jit
-def _step(
-    x: FloatArray,
-    k: int,
-    u: int,
+def slope(
+    first: IntArray,
     others: IntArray,
-    origin: FloatArray,
-    sums: FloatArray,
-    extra: FloatArray,
-    step: float,
+    steps: FloatArray,
+    rho: float,
+    loss: tuple[float, float, float],
+    *,
     by_cluster: bool,
-    per_rho: float,
-    new: FloatArray,
-    work: FloatArray,
-) -> tuple[float, float, float]:
-    """One centre's step, to ``new``: how far it went, what it costs, how far neighbours are."""
-    d, own, apart = len(new), x[u, k], 0.0
-    weight = sums[WEIGHT]
-    if by_cluster:
-        stiffness = weight * per_rho + len(others)
-        step = step / stiffness if stiffness > 0 else 0.0
-    for j in range(d):
-        work[j] = 0.0
-    for n in range(len(others)):
-        other = x[others[n], k]
-        apart += squared(own, other, d)
-        for j in range(d):
-            work[j] += own[j] - other[j]
-    if len(extra):
-        for j in range(d):
-            work[j] += ((weight * (own[j] - origin[j]) - sums[j]) + extra[j]) * per_rho
-    else:
-        for j in range(d):
-            work[j] += (weight * (own[j] - origin[j]) - sums[j]) * per_rho
-    for j in range(d):
-        # A column that is zero in all rows would decay to numbers that processors are slow with.
-        new[j] = own[j] - (step * work[j] if abs(work[j]) > _NOTHING else 0.0)
-    moved = math.sqrt(squared(own, new, d))
-    for j in range(d):
-        work[j] = weight * (new[j] - origin[j])
-    cost = sums[SCATTER]
-    if weight > 0:
-        cost += squared(work, sums, d) / weight
-    return moved, 0.5 * cost, apart
+) -> Slope:
+    """The slope of a loss, given as the last three of its terms."""
+    terms = np.array([float(by_cluster), 1.0 / rho, *loss])
+    return Slope(first.astype(np.int64), others.astype(np.int64), steps, terms)
 
 
-@jit
+@inner
 def _turn(
     u: int,
     rows: FloatArray,
-    weights: FloatArray,
-    offsets: IntArray,
-    place: IntArray,
-    bounds: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
     clock: FloatArray,
-    origins: FloatArray,
     sums: FloatArray,
-    rests: FloatArray,
     x: FloatArray,
     new: FloatArray,
     first: IntArray,
     others: IntArray,
     steps: FloatArray,
-    by_cluster: bool,
-    per_rho: float,
-    kind: int,
-    bend: float,
-    reach: float,
+    terms: FloatArray,
     label: bool,
-    moves: FloatArray,
-    say: FloatArray,
+    out: FloatArray,
 ) -> None:
     """One user's part of an exchange."""
-    n_clusters, d = new.shape[1], new.shape[2]
-    a, z = offsets[u], offsets[u + 1]
+    _, n_clusters, d = new.shape
+    a, z = starts[u], starts[u + 1]
+    kind, bend, reach = terms[_KIND], terms[_BEND], terms[_REACH]
     pull = np.zeros((n_clusters, d if reach < math.inf else 0))
+    changed, cost = 0, 0.0
     if label:
-        say[CHANGED, u], say[LOOSE_COST, u] = visit(
-            rows[a:z], weights[a:z], place[a:z], bounds[a:z], clock[u], origins[u], sums[u],
-            rests[u], x[u], pull, kind, bend, reach,
-        )  # fmt: skip
-    else:
-        pull_only(rows[a:z], weights[a:z], place[a:z], x[u], pull, kind, bend)
-    work = np.empty(d)
-    near = others[first[u] : first[u + 1]]
-    fastest, held, apart = 0.0, 0.0, 0.0
-    for k in range(n_clusters):
-        moved, cost, away = _step(
-            x,
-            k,
-            u,
-            near,
-            origins[u],
-            sums[u, k],
-            pull[k],
-            steps[u],
-            by_cluster,
-            per_rho,
-            new[u, k],
-            work,
+        changed, cost = visit(
+            rows[a:z], coarse[a:z], ledger[a:z], clock[u], sums[u], x[u], pull, kind, bend, reach
         )
-        moves[u, k] = moved
-        fastest = max(fastest, moved)
-        held += cost
-        apart += away
-    say[MOVED, u] = fastest
-    say[HELD_COST, u] = held
-    say[APART, u] = apart
+    elif reach < math.inf:
+        pull_only(rows[a:z], ledger[a:z], x[u], pull, kind, bend)
+    per_rho, apart, work = terms[_PER_RHO], 0.0, np.empty((3, d))
+    for k in range(n_clusters):
+        mass = sums[u, k, MASS]
+        for j in range(d):
+            work[0, j] = 0.0
+            work[1, j] = 0.0
+        for n in range(first[u], first[u + 1]):
+            other = others[n]
+            for j in range(d):
+                difference = x[u, k, j] - x[other, k, j]
+                work[0, j] += difference
+                work[1, j] += difference * difference
+        apart += fold(work, 1, d)
+        for j in range(d):
+            error = mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
+            work[1, j] = error * error
+            work[2, j] = error
+        if reach < math.inf:
+            for j in range(d):
+                work[2, j] += pull[k, j]
+        cost += 0.5 * sums[u, k, SCATTER]
+        if mass > 0:
+            cost += 0.5 * fold(work, 1, d) / mass
+        step = steps[u]
+        if terms[_BY_CLUSTER] > 0:
+            stiffness = mass * per_rho + (first[u + 1] - first[u])
+            step = step / stiffness if stiffness > 0 else 0.0
+        for j in range(d):
+            gradient = work[0, j] + work[2, j] * per_rho
+            # Columns that are zero in all rows would decay to numbers that take processors long.
+            way = step * gradient if abs(gradient) > _NOTHING else 0.0
+            new[u, k, j] = x[u, k, j] - way
+            way = new[u, k, j] - x[u, k, j]
+            work[1, j] = way * way
+        out[u, k] = math.sqrt(fold(work, 1, d))
+    out[u, _CHANGED], out[u, _COST], out[u, _APART] = changed, cost, apart
 
 
-@on_all_cores
-def _exchange(
+@inner
+def _is_little(
+    rows: FloatArray, clock: FloatArray, new: FloatArray, label: bool, terms: FloatArray
+) -> bool:
+    """Whether one core is done before another would have come to help (on a busy machine that may
+    take a while)."""
+    if new.size > _LITTLE:
+        return False
+    if terms[_REACH] < math.inf or label:
+        for u in range(len(new)):
+            if clock[u, LOOSE] > 0 or not clock[u, MOST] < clock[u, SOONEST]:
+                return rows.size <= _LITTLE
+    return True
+
+
+@inner_on_all_cores
+def _turns(
     rows: FloatArray,
-    weights: FloatArray,
-    offsets: IntArray,
-    place: IntArray,
-    bounds: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
     clock: FloatArray,
-    origins: FloatArray,
     sums: FloatArray,
-    rests: FloatArray,
     x: FloatArray,
     new: FloatArray,
     first: IntArray,
     others: IntArray,
     steps: FloatArray,
-    by_cluster: bool,
-    per_rho: float,
-    kind: int,
-    bend: float,
-    reach: float,
+    terms: FloatArray,
     label: bool,
-    moves: FloatArray,
-    say: FloatArray,
+    out: FloatArray,
 ) -> None:
     for u in prange(len(new)):
         _turn(
-            u, rows, weights, offsets, place, bounds, clock, origins, sums, rests, x, new, first,
-            others, steps, by_cluster, per_rho, kind, bend, reach, label, moves, say,
+            u, rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms,
+            label, out,
         )  # fmt: skip
 
 
-@one_at_a_time
-def exchange(
-    s: Clusters, x: FloatArray, new: FloatArray, how: Slope, say: FloatArray, label: bool
+@inner
+def _exchange(
+    rows: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
+    clock: FloatArray,
+    sums: FloatArray,
+    x: FloatArray,
+    new: FloatArray,
+    first: IntArray,
+    others: IntArray,
+    steps: FloatArray,
+    terms: FloatArray,
+    label: bool,
+    out: FloatArray,
 ) -> None:
+    if _is_little(rows, clock, new, label, terms):
+        for u in range(len(new)):
+            _turn(
+                u, rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms,
+                label, out,
+            )  # fmt: skip
+    else:
+        _turns(
+            rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, label,
+            out,
+        )  # fmt: skip
+
+
+@jit
+def _once(
+    rows: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
+    clock: FloatArray,
+    sums: FloatArray,
+    x: FloatArray,
+    new: FloatArray,
+    first: IntArray,
+    others: IntArray,
+    steps: FloatArray,
+    terms: FloatArray,
+    label: bool,
+    out: FloatArray,
+) -> None:
+    _exchange(
+        rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, label, out
+    )  # fmt: skip
+
+
+@one_at_a_time
+def exchange(s: Clusters, x: FloatArray, new: FloatArray, how: Slope, label: bool) -> FloatArray:
     """One exchange: from ``x``, the block's centres and then those heard, to ``new``.
 
-    With ``label`` rows are put in clusters first. Into ``say`` (5, m) goes what there is to say.
+    With ``label`` rows are put in clusters first. Returns how many changed at each user.
     """
-    _exchange(*s, x, new, *how, label, np.empty(new.shape[:2]), say)
+    out = np.empty((len(new), new.shape[1] + 3))
+    _once(*s, x, new, *how, label, out)
+    return out[:, _CHANGED]
 
 
 @on_all_cores
 def _innovate(
     rows: FloatArray,
-    weights: FloatArray,
-    offsets: IntArray,
-    place: IntArray,
-    bounds: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
     clock: FloatArray,
-    origins: FloatArray,
     sums: FloatArray,
-    rests: FloatArray,
     x: FloatArray,
     out: FloatArray,
-    kind: int,
-    bend: float,
-    reach: float,
+    terms: FloatArray,
     label: bool,
-    say: FloatArray,
+    moved: FloatArray,
 ) -> None:
     m, n_clusters, d = x.shape
+    kind, bend, reach = terms[_KIND], terms[_BEND], terms[_REACH]
     for u in prange(m):
-        own = slice(offsets[u], offsets[u + 1])
+        own = slice(starts[u], starts[u + 1])
         if label:
-            changed, loose = visit(
-                rows[own], weights[own], place[own], bounds[own], clock[u], origins[u], sums[u],
-                rests[u], x[u], out[u], kind, bend, reach,
+            moved[u], _ = visit(
+                rows[own], coarse[own], ledger[own], clock[u], sums[u], x[u], out[u], kind, bend,
+                reach,
             )  # fmt: skip
-            say[CHANGED, u], say[LOOSE_COST, u] = changed, loose
         else:
-            pull_only(rows[own], weights[own], place[own], x[u], out[u], kind, bend)
+            pull_only(rows[own], ledger[own], x[u], out[u], kind, bend)
         for k in range(n_clusters):
-            weight = sums[u, k, WEIGHT]
+            mass = sums[u, k, MASS]
             for j in range(d):
-                out[u, k, j] += weight * (x[u, k, j] - origins[u, j]) - sums[u, k, j]
+                out[u, k, j] += mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
 
 
 @one_at_a_time
-def innovate(s: Clusters, x: FloatArray, how: Slope, say: FloatArray, label: bool) -> FloatArray:
-    """G of the text above, for metrics in which a step is more than that."""
-    out = np.zeros_like(x)
-    _innovate(*s, x, out, how.kind, how.bend, how.reach, label, say)
-    return out
+def innovate(s: Clusters, x: FloatArray, how: Slope, label: bool) -> tuple[FloatArray, FloatArray]:
+    """G of the text above, for metrics in which a step is more than that; and how many rows of
+    each user changed cluster."""
+    out, changed = np.zeros_like(x), np.zeros(len(x))
+    _innovate(*s, x, out, how.terms, label, changed)
+    return out, changed
 
 
 @on_all_cores
-def _costs(
+def _paid(
     rows: FloatArray,
-    weights: FloatArray,
-    offsets: IntArray,
-    place: IntArray,
-    origins: FloatArray,
-    sums: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
     x: FloatArray,
-    kind: int,
-    bend: float,
-    reach: float,
+    terms: FloatArray,
     out: FloatArray,
 ) -> None:
-    m, n_clusters, d = x.shape
-    for u in prange(m):
-        a, z = offsets[u], offsets[u + 1]
-        if reach < math.inf:
-            out[u] = paid(rows[a:z], weights[a:z], place[a:z], x[u], kind, bend)
-        else:
-            out[u] = 0.0
-            work = np.empty(d)
-            for k in range(n_clusters):
-                weight = sums[u, k, WEIGHT]
-                for j in range(d):
-                    work[j] = weight * (x[u, k, j] - origins[u, j])
-                if weight > 0:
-                    squares = squared(work, sums[u, k], d)
-                    out[u] += 0.5 * (sums[u, k, SCATTER] + squares / weight)
+    for u in prange(len(x)):
+        a, z = starts[u], starts[u + 1]
+        out[u] = paid(rows[a:z], ledger[a:z], x[u], terms[_KIND], terms[_BEND])
 
 
 @one_at_a_time
-def costs(s: Clusters, x: FloatArray, kind: int, bend: float, reach: float) -> FloatArray:
+def costs(s: Clusters, x: FloatArray, how: Slope) -> FloatArray:
     """(m,) What users' rows cost with centres ``x``, in the clusters they are in."""
-    out = np.empty(len(x))
-    _costs(s.rows, s.weights, s.offsets, s.place, s.origins, s.sums, x, kind, bend, reach, out)
-    return out
+    _, n_clusters, d = x.shape
+    if how.terms[_REACH] < math.inf:
+        out = np.empty(len(x))
+        _paid(s.rows, s.ledger, s.starts, x, how.terms, out)
+        return out
+    sums, mass = s.sums[:, :n_clusters], s.sums[:, :n_clusters, MASS]
+    error = mass[..., None] * (x - s.sums[:, -1:, :d]) - sums[..., :d]
+    about = np.divide(np.vecdot(error, error), mass, out=np.zeros_like(mass), where=mass > 0)
+    return np.asarray(0.5 * (sums[..., SCATTER] + about).sum(axis=1))
 
 
 @jit
@@ -297,7 +333,7 @@ def _advance(clock: FloatArray, moves: FloatArray) -> None:
     """Centres have moved."""
     for u in range(len(clock)):
         fastest = 0.0
-        for k in range(moves.shape[1]):
+        for k in range(clock.shape[1] - 4):
             clock[u, k] += moves[u, k]
             fastest = max(fastest, moves[u, k])
         clock[u, MOST] += fastest
@@ -306,8 +342,7 @@ def _advance(clock: FloatArray, moves: FloatArray) -> None:
 @one_at_a_time
 def follow(s: Clusters, before: FloatArray, x: FloatArray) -> None:
     """Centres are ``x`` now, after they were ``before``."""
-    moves = np.sqrt(np.square(x - before).sum(axis=2))
-    _advance(s.clock, moves)
+    _advance(s.clock, np.sqrt(np.square(x - before).sum(axis=2)))
 
 
 class Rest(NamedTuple):
@@ -322,87 +357,110 @@ class Rest(NamedTuple):
     """(2,) The largest unrest of the window before, and of the present one so far."""
 
 
-_COLUMNS = 128
+RAN_ON, AT_REST, TOO_FAR, CALM, ROWS_DUE = range(5)
+"""How rounds ended: there was no room for more; users came to rest; centres may have gone too far;
+no row will be due for a good while; a row is due."""
+
+_GOOD_WHILE = 64
+"""Rounds without a look at any row that are worth changing coordinates for."""
 
 
-@on_all_cores
-def _consensus(x: FloatArray, squares: FloatArray) -> None:
+@inner
+def _apart(x: FloatArray, k: int, squares: FloatArray) -> None:
     """|x_i(k) - mean over users|^2 for all of them."""
-    m, n_clusters, d = x.shape
-    for k in prange(n_clusters):
-        mean = np.empty(_COLUMNS)
-        for i in range(m):
-            squares[k, i] = 0.0
-        for start in range(0, d, _COLUMNS):
-            width = min(_COLUMNS, d - start)
-            for j in range(width):
-                mean[j] = 0.0
-            origin = x[0, k, start:]
-            for i in range(1, m):
-                other = x[i, k, start:]
-                for j in range(width):
-                    mean[j] += other[j] - origin[j]
-            for j in range(width):
-                mean[j] = origin[j] + mean[j] / m
-            for i in range(m):
-                squares[k, i] += squared(x[i, k, start:], mean, width)
+    m, _, d = x.shape
+    work = np.zeros((2, d))
+    for i in range(1, m):
+        for j in range(d):
+            work[0, j] += x[i, k, j] - x[0, k, j]
+    for j in range(d):
+        work[0, j] = x[0, k, j] + work[0, j] / m
+    for i in range(m):
+        for j in range(d):
+            z = x[i, k, j] - work[0, j]
+            work[1, j] = z * z
+        squares[k, i] = fold(work, 1, d)
+
+
+@inner_on_all_cores
+def _all_apart(x: FloatArray, squares: FloatArray) -> None:
+    for k in prange(x.shape[1]):
+        _apart(x, k, squares)
+
+
+@inner
+def _consensus(x: FloatArray, squares: FloatArray) -> None:
+    """(K, m) |x_i(k) - mean over users|^2."""
+    if x.size > _LITTLE:
+        _all_apart(x, squares)
+    else:
+        for k in range(x.shape[1]):
+            _apart(x, k, squares)
 
 
 @jit
 def _leap(
     rows: FloatArray,
-    weights: FloatArray,
-    offsets: IntArray,
-    place: IntArray,
-    bounds: FloatArray,
+    coarse: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
     clock: FloatArray,
-    origins: FloatArray,
     sums: FloatArray,
-    rests: FloatArray,
     x: FloatArray,
     new: FloatArray,
     first: IntArray,
     others: IntArray,
     steps: FloatArray,
-    by_cluster: bool,
-    per_rho: float,
-    kind: int,
-    bend: float,
-    reach: float,
+    terms: FloatArray,
     window: int,
     tol: float,
     units: FloatArray,
     largest: FloatArray,
     book: FloatArray,
     spread: FloatArray,
+    begun: int,
     bound: float,
-) -> tuple[int, bool]:
+    folded: bool,
+    may_fold: bool,
+) -> tuple[int, int]:
     m, n_clusters, _ = x.shape
-    moves, squares = np.zeros((m, n_clusters)), np.zeros((n_clusters, m))
-    for t in range(len(book)):
+    out, squares = np.zeros((m, n_clusters + 3)), np.zeros((n_clusters, m))
+    for t in range(begun, len(book)):
+        if folded:
+            for u in range(m):
+                if not clock[u, MOST] < clock[u, SOONEST]:
+                    return t, ROWS_DUE
         _exchange(
-            rows, weights, offsets, place, bounds, clock, origins, sums, rests, x, new, first,
-            others, steps, by_cluster, per_rho, kind, bend, reach, True, moves, book[t],
+            rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, True,
+            out,
         )  # fmt: skip
-        _advance(clock, moves)
+        _advance(clock, out)
         x, new = new, x
         _consensus(x, squares)
-        worst, unrest, farthest = 0.0, 0.0, 0.0
+        worst, unrest, farthest, calm = 0.0, 0.0, 0.0, may_fold
         for u in range(m):
+            fastest = 0.0
             for k in range(n_clusters):
+                fastest = max(fastest, out[u, k])
                 worst = max(worst, squares[k, u])
             farthest = max(farthest, clock[u, MOST])
-            changed = book[t, CHANGED, u] > 0
-            unrest = max(unrest, math.inf if changed else book[t, MOVED, u] / units[u])
+            changed = out[u, _CHANGED] > 0
+            unrest = max(unrest, math.inf if changed else fastest / units[u])
+            if clock[u, LOOSE] > 0 or clock[u, SOONEST] - clock[u, MOST] < _GOOD_WHILE * fastest:
+                calm = False
+            book[t, CHANGED, u], book[t, MOVED, u] = out[u, _CHANGED], fastest
+            book[t, COST, u], book[t, APART, u] = out[u, _COST], out[u, _APART]
         spread[t] = math.sqrt(worst)
         largest[1] = max(largest[1], unrest)
         if not farthest <= bound:
-            return t + 1, False
+            return t + 1, TOO_FAR
         if window > 0 and (t + 1) % window == 0:
             if largest[0] <= tol:
-                return t + 1, True
+                return t + 1, AT_REST
             largest[0], largest[1] = largest[1], 0.0
-    return len(book), False
+        if calm:
+            return t + 1, CALM
+    return len(book), RAN_ON
 
 
 @one_at_a_time
@@ -414,14 +472,18 @@ def leap(
     rest: Rest,
     book: FloatArray,
     spread: FloatArray,
+    begun: int,
     bound: float,
-) -> tuple[int, bool]:
-    """As many rounds of one exchange as the book (T, 5, m) has room for.
+    *,
+    folded: bool = False,
+    may_fold: bool = False,
+) -> tuple[int, int]:
+    """Rounds of one exchange, from number ``begun`` on, as many as the book (T, 4, m) has room for.
 
-    It ends earlier if users come to rest, or centres may have gone farther than ``bound``. Returns
-    how many rounds there were, and whether users are at rest; centres are in ``new`` if rounds are
-    odd in number, else in ``x``. Into ``spread`` (T,) goes the largest distance of a user's centre
-    to the mean over users.
+    Returns how many rounds there have been then, and how they ended; centres are in ``new`` if
+    there were an odd number of rounds, else in ``x``. Into ``spread`` (T,) goes the largest
+    distance of a user's centre to the mean over users. ``bound`` is how far centres may go; see
+    :mod:`unpooled.kernels.folding` for the rest.
     """
-    rounds, at_rest = _leap(*s, x, new, *how, *rest, book, spread, bound)
-    return int(rounds), bool(at_rest)
+    rounds, end = _leap(*s, x, new, *how, *rest, book, spread, begun, bound, folded, may_fold)
+    return int(rounds), int(end)

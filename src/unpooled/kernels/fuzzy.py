@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.chunks import in_chunks
 from unpooled.kernels.centers import movement
 from unpooled.kernels.segments import means_or_keep
 from unpooled.types import FloatArray
@@ -15,14 +16,9 @@ def memberships(rows: FloatArray, centers: FloatArray, fuzzifier: float) -> Floa
 
     A row that lies on centres belongs to these alone, to each of them alike.
     """
-    squared = cdist(rows, centers, "sqeuclidean")
-    nearest = squared.min(axis=1, keepdims=True)
-    at_center = squared == 0
-    # Relative to the nearest centre: no power of a distance overflows.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        closeness = (nearest / squared) ** (1.0 / (fuzzifier - 1.0))
-    closeness = np.where(nearest > 0, closeness, at_center)
-    return np.asarray(closeness / closeness.sum(axis=1, keepdims=True))
+    closeness, _ = _closeness(rows, centers, fuzzifier)
+    closeness /= closeness.sum(axis=0)
+    return np.ascontiguousarray(closeness.T)
 
 
 def fuzzy_c_means(
@@ -35,14 +31,62 @@ def fuzzy_c_means(
 ) -> tuple[FloatArray, FloatArray]:
     """Alternates u and c_k = Σ w u^m x / Σ w u^m until no centre moves further than ``tol``.
 
-    The centres, and the divisors that belong to them; a centre without any weight stays.
+    The centres, and the divisors that belong to them; a centre without any weight stays. To begin
+    with centres that are no numbers is a ValueError.
     """
+    centers = np.asarray_chkfinite(centers)
     for _ in range(steps):
-        degrees = weights[:, None] * memberships(rows, centers, fuzzifier) ** fuzzifier
-        support = degrees.sum(axis=0)
-        fresh = means_or_keep(degrees.T @ rows, support, centers)
+        total, support = _sums(rows, weights, centers, fuzzifier)
+        fresh = means_or_keep(total, support, centers)
         moved = movement(centers, fresh)
         centers = fresh
         if moved <= tol:
             break
     return centers, support
+
+
+def _sums(
+    rows: FloatArray, weights: FloatArray, centers: FloatArray, fuzzifier: float
+) -> tuple[FloatArray, FloatArray]:
+    """Σ w u^m x and Σ w u^m, in one pass over the rows."""
+
+    def add(span: slice) -> tuple[FloatArray, FloatArray]:
+        degrees = _degrees(rows[span], centers, fuzzifier)
+        degrees *= weights[span]
+        return degrees @ rows[span], degrees.sum(axis=1)
+
+    # Four arrays with a number for every row and centre are made on the way.
+    (total, support), *rest = in_chunks(add, (len(rows), rows.shape[1] + 4 * len(centers)))
+    for more_total, more_support in rest:
+        total += more_total
+        support += more_support
+    return total, support
+
+
+def _degrees(rows: FloatArray, centers: FloatArray, fuzzifier: float) -> FloatArray:
+    """u^m, (centres, rows)."""
+    closeness, ratios = _closeness(rows, centers, fuzzifier)
+    with np.errstate(over="ignore"):
+        norms = closeness.sum(axis=0) ** fuzzifier
+    # With a = 1 / (m - 1), q^a is the closeness, and q^(a m) = q^a q: no other power is needed.
+    closeness *= ratios
+    closeness /= norms
+    return closeness
+
+
+def _closeness(
+    rows: FloatArray, centers: FloatArray, fuzzifier: float
+) -> tuple[FloatArray, FloatArray]:
+    """q^(1 / (m - 1)) and q, the nearest centre's squared distance over a centre's.
+
+    Both (centres, rows): adding up a row's is then one operation for many rows at a time. Relative
+    to the nearest centre no power of a distance overflows.
+    """
+    ratios = cdist(centers, rows, "sqeuclidean")
+    nearest = ratios.min(axis=0)
+    on = nearest == 0
+    alone = ratios[:, on] == 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.divide(nearest, ratios, out=ratios)
+    ratios[:, on] = alone
+    return ratios ** (1.0 / (fuzzifier - 1.0)), ratios

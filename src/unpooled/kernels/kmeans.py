@@ -1,8 +1,9 @@
 """k-means of one table: scikit-learn's, with its corner cases settled.
 
-Lloyd's iteration and restarts are scikit-learn's. What is added here is what a party with few,
-repeated or weightless rows needs, and centres that are exactly the means of the rows labelled with
-them: what a party says about a cluster is then true of the rows behind it.
+Lloyd's iteration and restarts are scikit-learn's, or for long work their compiled equal. What is
+added here is what a party with few, repeated or weightless rows needs, and centres that are exactly
+the means of the rows labelled with them: what a party says about a cluster is then true of the rows
+behind it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from unpooled.kernels.seeding import Seeding
 from unpooled.kernels.segments import sums_by_label
 from unpooled.types import FloatArray, IntArray
 
+WORTH_COMPILING: float = 2e8
+"""Rows times columns times clusters times starts, over all tables of a study, from which on these
+are run by compiled code (:mod:`unpooled.kernels.restarts`): that takes half a second to load, and
+some more to compile the first time ever."""
+
 
 @dataclass(frozen=True)
 class Clustering:
@@ -30,16 +36,23 @@ class Clustering:
 
 
 def cluster(
-    rows: FloatArray, weights: FloatArray, n_clusters: int, n_init: int, rng: np.random.Generator
+    rows: FloatArray,
+    weights: FloatArray,
+    n_clusters: int,
+    n_init: int,
+    rng: np.random.Generator,
+    tables: int = 1,
 ) -> Clustering:
     """The best of ``n_init`` runs of k-means.
 
     There are as many centres as were asked for, or as many as there are distinct rows; none is
-    without rows. Rows of weight zero are as good as absent.
+    without rows. Rows of weight zero are as good as absent. ``tables`` is how many such tables the
+    whole study clusters, known to all parties, so that it does not depend on who runs where in
+    which way this one is.
     """
     there = weights > 0
     if not there.all():
-        inner = cluster(rows[there], weights[there], n_clusters, n_init, rng)
+        inner = cluster(rows[there], weights[there], n_clusters, n_init, rng, tables)
         labels = np.full(len(rows), -1, dtype=np.int64)
         labels[there] = inner.labels
         return Clustering(inner.centers, labels, inner.counts)
@@ -48,6 +61,10 @@ def cluster(
         places, labels = few
         return Clustering(places, labels, np.bincount(labels, weights, len(places)).astype(float))
     seed = int(rng.integers(2**31 - 1))
+    if tables * rows.size * n_clusters * n_init >= WORTH_COMPILING:
+        from unpooled.kernels.restarts import best_labels
+
+        return means_of(rows, weights, best_labels(rows, weights, n_clusters, n_init, seed))
     model = KMeans(n_clusters, init=Seeding(weights), n_init=n_init, random_state=seed)
     with config_context(assume_finite=True, skip_parameter_validation=True):
         return means_of(rows, weights, model.fit(rows, sample_weight=weights).labels_)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
@@ -47,7 +47,15 @@ def _sparse(parts: list[Any]) -> Any:
     return matrix
 
 
-_GRAPHS = {kind.__name__: kind for kind in (nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph)}
+@cache
+def _graphs() -> dict[str, Any]:
+    import networkx as nx  # takes a while, and most models have none
+
+    return {kind.__name__: kind for kind in (nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph)}
+
+
+def _is_graph(value: Any) -> bool:
+    return type(value).__module__.startswith("networkx.") and type(value) in _graphs().values()
 
 
 def _graph_apart(graph: Any) -> list[Any]:
@@ -58,7 +66,7 @@ def _graph_apart(graph: Any) -> list[Any]:
 
 def _graph(parts: list[Any]) -> Any:
     name, attributes, nodes, edges = parts
-    graph = _GRAPHS[name]()
+    graph = _graphs()[name]()
     graph.graph.update(attributes)
     graph.add_nodes_from(nodes)
     graph.add_edges_from(edges)
@@ -74,5 +82,5 @@ KINDS = {
         _objects,
     ),
     "sparse": Kind(lambda v: sp.issparse(v) and v.ndim == 2, _sparse_apart, _sparse),
-    "graph": Kind(lambda value: type(value) in _GRAPHS.values(), _graph_apart, _graph),
+    "graph": Kind(_is_graph, _graph_apart, _graph),
 }

@@ -83,7 +83,7 @@ from unpooled.wire.message import Note
 SOLVERS = ("plain", "nesterov")
 COMPILED = (SquaredEuclidean, Huber, Logistic, Fair)
 """The losses that compiled code knows."""
-WORTH_COMPILING = 1 << 23
+WORTH_COMPILING = 1 << 22
 """So many numbers stepped, over all rounds, make up for the seconds that compiling takes once."""
 
 

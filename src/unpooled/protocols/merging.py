@@ -154,7 +154,7 @@ def _own(
         rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
         own = parties[i]
         wanted = min(n_clusters, max(1, room(len(own.rows), block.min_count)))
-        found = _clusters(own.rows, own.weights, wanted, n_init, loss, rng)
+        found = _clusters(block, own.rows, own.weights, wanted, n_init, loss, rng)
         kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
         points[i, : len(kept)] = found.centers[kept]
         weights[i, : len(kept)] = found.counts[kept]
@@ -174,6 +174,7 @@ def _own(
 
 
 def _clusters(
+    block: Block,
     rows: FloatArray,
     weights: FloatArray,
     n_clusters: int,
@@ -183,7 +184,7 @@ def _clusters(
 ) -> Clustering:
     """The best of ``n_init`` weighted k-means in the loss's metric."""
     flat = loss.metric.flattened(rows)
-    found = cluster(flat, weights, n_clusters, n_init, rng)
+    found = cluster(flat, weights, n_clusters, n_init, rng, tables=block.graph.n_users)
     return found if flat is rows else means_of(rows, weights, found.labels)
 
 
@@ -207,7 +208,7 @@ def _put_together(
         weights = weights[weights > 0]
         if len(weights) > n_clusters:
             rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 1])
-            found = _clusters(points, weights, n_clusters, _MERGES, loss, rng)
+            found = _clusters(block, points, weights, n_clusters, _MERGES, loss, rng)
             points, weights = found.centers, found.counts
         body["points"][i], body["weights"][i] = 0.0, 0.0
         body["points"][i, : len(points)] = points
@@ -251,7 +252,9 @@ class _Offer:
             weights = self._mine["weights"][i]
             points, weights = self._mine["points"][i][weights > 0], weights[weights > 0]
             rng = np.random.default_rng([self._block.seed, number, 2])
-            found = _clusters(points, weights, self._n_clusters, _MERGES, self._loss, rng)
+            found = _clusters(
+                self._block, points, weights, self._n_clusters, _MERGES, self._loss, rng
+            )
             # Too few points for K centres: what repeats another gets no rows.
             self.centers[i] = np.resize(found.centers, self.centers[i].shape)
             self.place[i] = number, int(self._mine["scale"][i, 1]), int(not broken[i])

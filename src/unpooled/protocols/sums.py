@@ -9,6 +9,10 @@ A party whose policy has a minimum count moves rows between clusters in groups t
 enough (:func:`unpooled.wire.disclosure.coarsened`): successive answers then never tell fewer rows
 apart. Rows that were left out once, by a start or here, stay out.
 
+From round to round a party remembers which centre each row is nearest to, until when that is
+certain, and what is in the clusters (:mod:`unpooled.kernels.following`): three numbers a row, and
+most rounds look at few rows. A party that remembers nothing looks at all of them.
+
 Sent by a party in a round: K (d + 2) numbers.
 """
 
@@ -20,7 +24,7 @@ import numpy as np
 
 from unpooled.errors import ProtocolError
 from unpooled.kernels.centers import label
-from unpooled.kernels.kmeans import Clustering, scatter_of
+from unpooled.kernels.following import Contents, Nearness, contents, followed
 from unpooled.kernels.segments import means_or_keep, sums_by_label
 from unpooled.protocols.star import Answer
 from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
@@ -52,16 +56,18 @@ def question(n_clusters: Size) -> Release:
 def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's part of one round."""
     centers: FloatArray = body["centers"]
-    wanted = label(data.rows, centers)
-    labels, known = (
-        (wanted, {}) if data.min_count <= 1 else _held_together(data, state, body, wanted)
-    )
-    sums, counts = sums_by_label(data.rows, data.weights, labels, len(centers))
-    scatter = scatter_of(data.rows, data.weights, Clustering(centers, labels, counts))
-    reply = {"sums": sums, "counts": counts, "scatter": scatter}
-    held_back = int((labels != wanted)[data.weights > 0].sum())
-    remark = f"{held_back} rows counted with their group or left out: too few to move alone"
-    return Summary(reply, labels, remark if held_back else ""), known
+    near = followed(data.rows, centers, Nearness.of(state, data.rows, centers))
+    labels, remark = near.labels, ""
+    atoms: Body = {}
+    if data.min_count > 1:
+        labels, atoms = _held_together(data, state, body, near.labels)
+        held_back = int((labels != near.labels)[data.weights > 0].sum())
+        if held_back:
+            remark = f"{held_back} rows counted with their group or left out: too few to move alone"
+    last = Contents.of(state, data.rows, centers)
+    found, scatter = contents(data.rows, data.weights, labels, centers, last)
+    reply = {"sums": found.totals[:, :-2], "counts": found.totals[:, -1], "scatter": scatter}
+    return Summary(reply, labels, remark), {**atoms, **near._asdict(), **found._asdict()}
 
 
 def _held_together(

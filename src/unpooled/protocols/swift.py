@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from unpooled.kernels import clusters, descent
+from unpooled.kernels.folding import fold, worth_folding
 from unpooled.losses import DistanceLoss, Euclidean, Fair, Huber, Logistic, Loss, SquaredEuclidean
 from unpooled.protocols.mesh import Block, Heard
 from unpooled.protocols.rounds import farthest, refuse_lost
 from unpooled.tables import LARGEST
-from unpooled.types import Body, FloatArray
+from unpooled.types import Body, FloatArray, IntArray
 
 _NUMBERS = 1 << 26
 """Of centres, in all rounds of a leap."""
@@ -74,13 +76,15 @@ class Swift:
             self._flat(parties.rows), parties.weights, parties.offsets, x.shape[1]
         )
         self._seen = np.zeros_like(x)
-        self._say: FloatArray = np.zeros((5, len(block)))
+        self._calm = False
+        """Whether it will be a good while until a row is due."""
+        self._changed: FloatArray = np.zeros(len(block))
         self._one_step = inner_steps == 1
 
     @property
-    def changed(self) -> FloatArray:
+    def changed(self) -> IntArray:
         """How many rows of each user changed cluster when they were last labelled."""
-        return np.asarray(self._say[descent.CHANGED].astype(np.int64))
+        return self._changed.astype(np.int64)
 
     def step(self, heard: Heard, y: FloatArray, *, label: bool) -> FloatArray:
         """Where a step from ``y`` leads, with what was heard; rows are labelled first, or not."""
@@ -88,30 +92,31 @@ class Swift:
             z = self._flat(y)
             descent.follow(self._s, self._seen, z)
             self._seen = z
-        how = self._slope(heard.links.indptr, heard.links.indices)
+        how = self._slope(heard.links)
         if self._euclidean:
             new = np.empty_like(y)
-            descent.exchange(self._s, heard.everyone("centers"), new, how, self._say, label)
-            return new
-        innovation = descent.innovate(self._s, self._flat(y), how, self._say, label)
-        gradient = heard.disagreement("centers") + self._metric.unflattened(innovation) / self._rho
+            changed = descent.exchange(self._s, heard.everyone("centers"), new, how, label)
+        else:
+            innovation, changed = descent.innovate(self._s, self._flat(y), how, label)
+            new = self._stepped(heard, y, self._metric.unflattened(innovation))
+        if label:
+            self._changed = changed
+        return new
+
+    def _stepped(self, heard: Heard, y: FloatArray, innovation: FloatArray) -> FloatArray:
+        gradient = heard.disagreement("centers") + innovation / self._rho
         step = self._alpha[:, None, None]
         if self._by_cluster:
-            stiffness = self._s.sums[..., clusters.WEIGHT, None] / self._rho
-            stiffness = stiffness + heard.degrees[:, None, None]
+            mass = self._s.sums[:, : y.shape[1], clusters.MASS, None]
+            stiffness = mass / self._rho + heard.degrees[:, None, None]
             step = np.divide(step, stiffness, out=np.zeros_like(stiffness), where=stiffness > 0)
         return y - step * gradient
 
-    def _slope(self, first: np.ndarray, others: np.ndarray) -> descent.Slope:
-        return descent.Slope(
-            first.astype(np.int64),
-            others.astype(np.int64),
-            self._alpha,
-            self._by_cluster,
-            1.0 / self._rho,
-            self._kind.number,
-            self._kind.bend,
-            self._kind.reach,
+    def _slope(self, links: sp.csr_array) -> descent.Slope:
+        kind = self._kind
+        loss = (kind.number, kind.bend, kind.reach)
+        return descent.slope(
+            links.indptr, links.indices, self._alpha, self._rho, loss, by_cluster=self._by_cluster
         )
 
     def note(self, x_before: FloatArray, x: FloatArray) -> Body:
@@ -125,8 +130,7 @@ class Swift:
         }
 
     def _costs(self, x: FloatArray) -> FloatArray:
-        kind = self._kind
-        return descent.costs(self._s, self._flat(x), kind.number, kind.bend, kind.reach)
+        return descent.costs(self._s, self._flat(x), self._slope(self._block.neighbourhood.links))
 
     @property
     def may_leap(self) -> bool:
@@ -146,21 +150,15 @@ class Swift:
             longest = rest.window * max(1, longest // rest.window)
         rounds = min(rounds, longest)
         descent.follow(self._s, self._seen, x)
-        book, spread = np.zeros((rounds, 5, len(block))), np.zeros(rounds)
-        links = block.neighbourhood.links
-        here, there = x.copy(), np.empty_like(x)
-        how = self._slope(links.indptr, links.indices)
+        book, spread = np.zeros((rounds, 4, len(block))), np.zeros(rounds)
         bound = LARGEST - np.abs(x).max()
-        rounds, at_rest = descent.leap(self._s, here, there, how, rest, book, spread, bound)
-        if rounds % 2:
-            here, there = there, here
-        self._seen = here
-        refuse_lost(block, here)
+        x, sent, rounds, at_rest = self._run(x, rest, book, spread, bound)
+        self._seen = x
+        refuse_lost(block, x)
         book, spread = book[:rounds], spread[:rounds]
-        cost = book[:, descent.HELD_COST].copy()
-        cost[:-1] += book[1:, descent.LOOSE_COST]  # known when rows are next looked at
-        cost[-1] = self._costs(here)
-        penalty = np.append(0.25 * book[1:, descent.APART].sum(axis=1), graph.disagreement(here))
+        # What the last step has come to is found here, since no exchange follows it.
+        cost = np.concatenate([book[1:, descent.COST], self._costs(x)[None]])
+        penalty = np.append(0.25 * book[1:, descent.APART].sum(axis=1), graph.disagreement(x))
         note = {
             "cost": cost / self._rho,
             "penalty": penalty,
@@ -168,4 +166,33 @@ class Swift:
             "changed": book[:, descent.CHANGED].astype(np.int64),
             "movement": book[:, descent.MOVED],
         }
-        return here, there, note, rounds, at_rest
+        return x, sent, note, rounds, at_rest
+
+    def _run(
+        self,
+        x: FloatArray,
+        rest: descent.Rest,
+        book: FloatArray,
+        spread: FloatArray,
+        bound: float,
+    ) -> tuple[FloatArray, FloatArray, int, bool]:
+        """The rounds of `leap`; in fewer coordinates while no row is due."""
+        how = self._slope(self._block.neighbourhood.links)
+        done, sent, folds = 0, x, worth_folding(x)
+        while True:
+            part = fold(self._s, x, how) if folds and self._calm else None
+            s, here = (part.state, part.z) if part else (self._s, x.copy())
+            there = np.empty_like(here)
+            begun = done
+            done, end = descent.leap(
+                s, here, there, how, rest, book, spread, begun, bound,
+                folded=part is not None, may_fold=folds and part is None,
+            )  # fmt: skip
+            if part and done > begun:
+                x, sent = part.unfolded(done - begun), part.unfolded(done - begun - 1)
+            elif part is None:
+                x, sent = (there, here) if (done - begun) % 2 else (here, there)
+            if end != descent.RAN_ON:
+                self._calm = end == descent.CALM
+            if end not in (descent.CALM, descent.ROWS_DUE) or done == len(book):
+                return x, sent, done, end == descent.AT_REST

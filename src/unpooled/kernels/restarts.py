@@ -1,0 +1,345 @@
+"""k-means of one table from many starts, compiled: all of them in one call, spread over the cores.
+
+A start is one of scikit-learn's: the same seeds from the same generator, then Lloyd's iteration on
+rows about their mean until no label changes or centres hardly move, an empty cluster being given
+the row that is farthest from its centre; and the start that ends with the least cost wins. What
+differs is rounding, as squared distances are sums of squares here and not made of products, and
+that little is measured twice or in vain:
+
+**Seeds** (greedy k-means++, Arthur & Vassilvitskii 2007) are rows. Where all starts together draw
+more than half as many as there are, distances between rows are found once for all of them.
+Elsewhere a row x whose nearest seed so far is c is not measured to a candidate y if
+
+    |x - c| < |c - y| / 2,    since then    |x - y| >= |c - y| - |x - c| > |c - y| / 2.
+
+What has been measured makes the labels and bounds that the iteration begins with.
+
+**Labels.** Let d(k) be a row's distance to centre k when it was last measured (or less), and p(k)
+how far the centre has come since then, step by step: the distance now is at least d(k) - p(k)
+(Elkan 2003). The row is measured to those centres only for which that is not more than its distance
+to its own. And if the least of these bounds exceeds it by g, the row is passed by until its own
+centre and the fastest of all have come g between them (Hamerly 2010). What rounding may do to a
+bound is taken off it: labels are those of measuring every row to every centre, the first of centres
+that are equally near.
+
+**Means** are added up in the order of the rows, anew where a row came or went: to the last digit
+they are what adding up all of them would give.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from unpooled.chunks import in_chunks
+from unpooled.kernels._jit import jit
+from unpooled.types import FloatArray, IntArray
+
+_TURNS = 300
+_STILL = 1e-4
+"""Of the mean variance of the columns: the sum of squared moves at which an iteration ends."""
+
+_ROUNDING = 1e-9
+"""Of a distance or its square: more than what rounding does to it."""
+_DRIFT = 1e-11
+"""Of a way: more than what rounding does to it in 300 steps."""
+_TINY = 1e-150
+"""A distance whose square is short of digits."""
+_LANES = 8
+"""Columns that are taken in one go. There are zeros where some are missing."""
+
+NEAR, DUE = -2, -1
+GAP, HEIGHT = -2, -1
+WAY, SIZE, CHANGED = 0, 1, 2
+_KEPT, _OTHER, _GIVEN = range(3)
+"""A cluster since its mean was last found: has the same rows, others, one that it was given."""
+
+
+def best_labels(
+    rows: FloatArray, weights: FloatArray, n_clusters: int, n_init: int, seed: int
+) -> IntArray:
+    """The labels that the best of ``n_init`` starts ends with. All weights must be above 0."""
+    n, d = rows.shape
+    centred = np.zeros((n, -(-d // _LANES) * _LANES))
+    np.subtract(rows, rows.mean(axis=0), out=centred[:, :d])
+    tol = _STILL * float(np.square(centred).sum()) / rows.size
+    weights = np.array(weights, dtype=np.float64)
+    # A number for the first seed and as many as there are candidates for each other one, start by
+    # start: what RandomState's choice() and uniform() draw.
+    draws = np.random.RandomState(seed).random_sample(
+        (n_init, 1 + (n_clusters - 1) * (2 + int(math.log(n_clusters))))
+    )
+    heights = np.cumsum(weights / weights.sum())
+    seeds = np.zeros((n_init, n_clusters), dtype=np.int64)
+    seeds[:, 0] = np.searchsorted(heights / heights[-1], draws[:, 0], side="right")
+    labels, costs = all_starts(centred, weights, draws, seeds, tol)
+    best = 0
+    for t in range(1, n_init):
+        # Of the same clusters in another order, which costs less is a matter of rounding.
+        if costs[t] < costs[best] and not _within(labels[t], labels[best], n_clusters):
+            best = t
+    return np.asarray(labels[best])
+
+
+def _within(labels: IntArray, others: IntArray, n_clusters: int) -> bool:
+    """Whether each cluster lies in one of the others."""
+    return len(np.unique(labels * n_clusters + others)) == len(np.unique(labels))
+
+
+def all_starts(
+    rows: FloatArray, weights: FloatArray, draws: FloatArray, seeds: IntArray, tol: float
+) -> tuple[IntArray, FloatArray]:
+    """The labels that each start ends with, and what they cost.
+
+    The number of columns must be a multiple of _LANES. Each start has a line of ``seeds``, of which
+    the first is given.
+    """
+    (n, d), (n_init, n_clusters) = rows.shape, seeds.shape
+    labels, costs = np.zeros((n_init, n), dtype=np.int64), np.zeros(n_init)
+    columns = np.ascontiguousarray(rows.T)
+
+    def run(some: slice) -> None:
+        _run(rows, columns, weights, draws[some], seeds[some], tol, labels[some], costs[some])
+
+    in_chunks(run, (n_init, n * (d + n_clusters)))
+    return labels, costs
+
+
+@jit
+def _run(
+    rows: FloatArray,
+    columns: FloatArray,
+    weights: FloatArray,
+    draws: FloatArray,
+    seeds: IntArray,
+    tol: float,
+    labels: IntArray,
+    costs: FloatArray,
+) -> None:
+    """Makes these starts, one after the other."""
+    (n, d), n_clusters = rows.shape, seeds.shape[1]
+    bounds, centers = np.empty((n, n_clusters + 2)), np.empty((n_clusters, d))
+    sums, clock = np.empty((n_clusters, d + 1)), np.empty((3, n_clusters + 1))
+    for t in range(len(costs)):
+        own = labels[t]
+        _seed(columns, weights, draws[t], seeds[t], own, bounds)
+        for k in range(n_clusters + 1):
+            clock[WAY, k], clock[SIZE, k], clock[CHANGED, k] = 0.0, 0.0, _OTHER
+        for k in range(n_clusters):
+            for j in range(d):
+                centers[k, j] = rows[seeds[t, k], j]
+        for r in range(n):
+            bounds[r, DUE] = -math.inf
+            clock[SIZE, own[r]] += 1
+        changed = n
+        for turn in range(_TURNS):
+            changed = _label(rows, centers, clock, bounds, own)
+            if turn == 0:
+                changed = n  # from no labels at all
+            moved = _move(rows, weights, centers, sums, clock, bounds, own)
+            if changed == 0 or moved <= tol:
+                break
+        if changed > 0:
+            _label(rows, centers, clock, bounds, own)
+        costs[t] = 0.0
+        for r in range(n):
+            costs[t] += weights[r] * _squared(centers, own[r], rows, r)
+
+
+@jit
+def _squared(x: FloatArray, i: int, y: FloatArray, r: int) -> float:
+    """|x_i - y_r|^2, in eight sums that are then added in pairs."""
+    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
+    j, d = 0, x.shape[1]
+    while j < d:
+        z0 = x[i, j] - y[r, j]
+        z1 = x[i, j + 1] - y[r, j + 1]
+        z2 = x[i, j + 2] - y[r, j + 2]
+        z3 = x[i, j + 3] - y[r, j + 3]
+        z4 = x[i, j + 4] - y[r, j + 4]
+        z5 = x[i, j + 5] - y[r, j + 5]
+        z6 = x[i, j + 6] - y[r, j + 6]
+        z7 = x[i, j + 7] - y[r, j + 7]
+        a0 += z0 * z0
+        a1 += z1 * z1
+        a2 += z2 * z2
+        a3 += z3 * z3
+        a4 += z4 * z4
+        a5 += z5 * z5
+        a6 += z6 * z6
+        a7 += z7 * z7
+        j += 8
+    return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+
+
+@jit
+def _measure(columns: FloatArray, drawn: IntArray, trials: int, found: FloatArray) -> None:
+    """|x - y|^2 for each row x that was drawn and every row y, many of these at a time."""
+    d, n = columns.shape
+    j = 0
+    while j < d:
+        for i in range(trials):
+            x = drawn[i]
+            x0, x1 = columns[j, x], columns[j + 1, x]
+            x2, x3 = columns[j + 2, x], columns[j + 3, x]
+            x4, x5 = columns[j + 4, x], columns[j + 5, x]
+            x6, x7 = columns[j + 6, x], columns[j + 7, x]
+            for r in range(n):
+                z0, z1 = columns[j, r] - x0, columns[j + 1, r] - x1
+                z2, z3 = columns[j + 2, r] - x2, columns[j + 3, r] - x3
+                z4, z5 = columns[j + 4, r] - x4, columns[j + 5, r] - x5
+                z6, z7 = columns[j + 6, r] - x6, columns[j + 7, r] - x7
+                near = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
+                near += (z4 * z4 + z5 * z5) + (z6 * z6 + z7 * z7)
+                found[i, r] = near + (found[i, r] if j else 0.0)
+        j += 8
+
+
+@jit
+def _seed(
+    columns: FloatArray,
+    weights: FloatArray,
+    draws: FloatArray,
+    seeds: IntArray,
+    labels: IntArray,
+    bounds: FloatArray,
+) -> None:
+    """Finds all seeds but the first, and bounds: the distances to all of them. Labels are those of
+    the nearest, to which the distance is also in NEAR."""
+    n, most = len(weights), 2 + int(math.log(len(seeds)))
+    found, drawn = np.empty((most + 2, n)), np.empty(most, dtype=np.int64)
+    for k in range(len(seeds)):
+        height, trials = 0.0, most if k else 1
+        for r in range(n):
+            if k == 0:
+                found[GAP, r] = math.inf
+            height += weights[r] * found[GAP, r]
+            found[HEIGHT, r] = height
+        for i in range(trials):
+            low, high = seeds[0], seeds[0]
+            if k:
+                wanted = height * draws[1 + (k - 1) * most + i]
+                low, high = 0, n - 1
+            while low < high:
+                middle = (low + high) // 2
+                if found[HEIGHT, middle] < wanted:
+                    low = middle + 1
+                else:
+                    high = middle
+            drawn[i] = low
+        _measure(columns, drawn, trials, found)
+        least, best = math.inf, 0
+        for i in range(trials):
+            left = 0.0
+            for r in range(n):
+                left += weights[r] * min(found[GAP, r], found[i, r])
+            if i == 0 or left < least:
+                least, best = left, i
+        seeds[k] = drawn[best]
+        for r in range(n):
+            bounds[r, k] = math.sqrt(found[best, r])
+            if found[best, r] < found[GAP, r]:
+                found[GAP, r] = found[best, r]
+                bounds[r, NEAR] = bounds[r, k]
+                labels[r] = k
+
+
+@jit
+def _safe(distance: float, most: float) -> float:
+    """What a bound must be above for its centre to be farther away than ``distance``."""
+    return distance + _ROUNDING * distance + _DRIFT * most + _TINY
+
+
+@jit
+def _label(
+    rows: FloatArray,
+    centers: FloatArray,
+    clock: FloatArray,
+    bounds: FloatArray,
+    labels: IntArray,
+) -> int:
+    """Puts rows in the clusters of their nearest centres; returns how many change theirs."""
+    n_clusters, most, changed = len(centers), clock[WAY, -1], 0
+    for r in range(len(rows)):
+        before = label = labels[r]
+        if clock[WAY, before] + most < bounds[r, DUE]:
+            continue
+        near, lowest = bounds[r, NEAR] + clock[WAY, before], math.inf
+        for k in range(n_clusters):
+            if k != before:
+                lowest = min(lowest, bounds[r, k] - clock[WAY, k])
+        if lowest <= _safe(near, most):
+            exact, lowest = math.inf, math.inf
+            for turn in range(n_clusters + 1):  # its own first
+                k = turn - 1 if turn else before
+                if turn and k == before:
+                    continue
+                bound = bounds[r, k] - clock[WAY, k]
+                if turn == 0 or bound <= _safe(near, most):
+                    squares = _squared(centers, k, rows, r)
+                    bound = math.sqrt(squares)
+                    bounds[r, k] = bound + clock[WAY, k]
+                    if squares < exact or (squares == exact and k < label):
+                        exact, label, near, bound = squares, k, bound, near if turn else math.inf
+                lowest = min(lowest, bound)
+        bounds[r, NEAR] = near - clock[WAY, label]
+        bounds[r, DUE] = clock[WAY, label] + most + (lowest - _safe(near, most))
+        if label != before:
+            labels[r] = label
+            clock[SIZE, before] -= 1
+            clock[SIZE, label] += 1
+            clock[CHANGED, before] = clock[CHANGED, label] = _OTHER
+            changed += 1
+    return changed
+
+
+@jit
+def _move(
+    rows: FloatArray,
+    weights: FloatArray,
+    centers: FloatArray,
+    sums: FloatArray,
+    clock: FloatArray,
+    bounds: FloatArray,
+    labels: IntArray,
+) -> float:
+    """Takes centres to the means of their rows; returns the sum of squares of how far."""
+    (n, d), n_clusters = rows.shape, len(centers)
+    for k in range(n_clusters):
+        if clock[SIZE, k] == 0:
+            farthest, given = 0.0, -1
+            for r in range(n):
+                if clock[CHANGED, labels[r]] != _GIVEN:
+                    squares = _squared(centers, labels[r], rows, r)
+                    if squares > farthest:
+                        farthest, given = squares, r
+            if given >= 0:
+                clock[SIZE, labels[given]] -= 1
+                clock[CHANGED, labels[given]] = _OTHER
+                clock[SIZE, k], clock[CHANGED, k] = 1, _GIVEN
+                labels[given] = k
+                bounds[given, NEAR], bounds[given, DUE] = math.inf, -math.inf
+        for j in range(d + 1):
+            sums[k, j] = 0.0
+    for r in range(n):
+        k = labels[r]
+        if clock[CHANGED, k] != _KEPT:
+            for j in range(d):
+                sums[k, j] += weights[r] * rows[r, j]
+            sums[k, d] += weights[r]
+    moved, fastest = 0.0, 0.0
+    for k in range(n_clusters):
+        if clock[CHANGED, k] != _KEPT and clock[SIZE, k] > 0:
+            squares = 0.0
+            for j in range(d):
+                mean = sums[k, j] / sums[k, d]
+                z = mean - centers[k, j]
+                squares += z * z
+                centers[k, j] = mean
+            moved += squares
+            clock[WAY, k] += math.sqrt(squares)
+            fastest = max(fastest, math.sqrt(squares))
+        clock[CHANGED, k] = _KEPT
+    clock[WAY, -1] += fastest
+    return moved
