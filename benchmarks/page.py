@@ -45,6 +45,8 @@ def main(
         parser.error(f"no race is called {strangers[0]}; there are {', '.join(names)}")
     if options.only and options.write:
         parser.error("the page is kept as a whole; leave out --only")
+    if options.check and not file.exists():
+        parser.error(f"there is no {file.name} to compare with; make it with --write")
     groups = [group.only(options.only or names) for group in groups]
     if options.check:
         before = kept(file.read_text(), options.only)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from unpooled.chunks import in_chunks
 from unpooled.errors import GraphError
 from unpooled.types import BoolArray, FloatArray, IntArray, PartyId
 
@@ -104,8 +105,12 @@ class Topology:
 
     def disagreement(self, centers: FloatArray) -> float:
         """1/2 <x, (L kron I) x>: half the squared distance over every edge, each counted once."""
-        across = centers[self.edges[:, 0]] - centers[self.edges[:, 1]]
-        return 0.5 * float(np.vdot(across, across))
+
+        def squares(span: slice) -> float:
+            across = centers[self.edges[span, 0]] - centers[self.edges[span, 1]]
+            return float(np.vdot(across, across))
+
+        return 0.5 * sum(in_chunks(squares, (len(self.edges), centers[0].size)))
 
     def neighbourhood(self, users: IntArray) -> Neighbourhood:
         """What the host of ``users`` sees."""

@@ -137,11 +137,12 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
         names, owner = np.unique(groups, return_inverse=True)
     except TypeError:
         raise InputError("groups mixes names that cannot be sorted; use all of one kind.") from None
-    order = np.argsort(owner, kind="stable")
+    order, in_order = np.argsort(owner, kind="stable"), bool((np.diff(owner) >= 0).all())
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
     if len({str(name) for name in names}) != len(names):
         raise InputError("Two groups have the same name once written out; name them apart.")
-    table = Parties(tuple(map(str, names)), rows[order], offsets, np.ones(len(rows)))
+    rows = rows if in_order else rows[order]
+    table = Parties(tuple(map(str, names)), rows, offsets, np.ones(len(rows)))
     return Table(table, columns, None, order)
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numba
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
+from unpooled import chunks
 from unpooled.kernels import kmeans, restarts
 from unpooled.kernels.kmeans import Clustering, cluster
 from unpooled.types import FloatArray, IntArray
 
 
 def squared(rows: FloatArray, centers: FloatArray) -> FloatArray:
-    """(n, K), column after column: up to seven of these the kernel adds up in the same order."""
-    total = np.zeros((len(rows), len(centers)))
-    for j in range(rows.shape[1]):
-        total += (rows[:, j, None] - centers[:, j]) ** 2
-    return total
+    """(n, K), columns added up in pairs: up to eight of them in the kernel's order."""
+    parts = [(rows[:, j, None] - centers[:, j]) ** 2 for j in range(rows.shape[1])]
+    while len(parts) > 1:
+        parts = [sum(parts[i + 1 : i + 2], parts[i]) for i in range(0, len(parts), 2)]
+    return np.asarray(parts[0])
 
 
 def total(values: FloatArray) -> float:
@@ -93,11 +93,8 @@ def compiled(
 ) -> tuple[IntArray, FloatArray]:
     rows = rows - rows.mean(axis=0)
     tol = 1e-4 * float(np.square(rows).mean())
-    seeds = np.zeros((len(draws), n_clusters), dtype=np.int64)
-    seeds[:, 0] = first
-    return restarts.all_starts(
-        np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))), weights, draws, seeds, tol
-    )
+    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8)))
+    return restarts.all_starts(padded, weights, n_clusters, draws, first, tol)
 
 
 def blobs(n: int, d: int, rng: np.random.Generator) -> FloatArray:
@@ -130,7 +127,7 @@ TABLES: dict[str, Callable[[int, int, np.random.Generator], FloatArray]] = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_same_as_plain_loops(name: str) -> None:
-    for seed, (n, d, n_clusters) in enumerate([(64, 2, 5), (32, 3, 12), (64, 1, 3), (9, 4, 8)]):
+    for seed, (n, d, n_clusters) in enumerate([(64, 2, 5), (32, 3, 12), (64, 1, 3), (9, 8, 8)]):
         rng = np.random.default_rng(seed)
         rows = TABLES[name](n, d, rng)
         for weights in (np.ones(n), rng.integers(1, 5, size=n) / 4.0, rng.random(n) + 1e-3):
@@ -142,7 +139,7 @@ def test_same_as_plain_loops(name: str) -> None:
 
 
 def test_same_as_plain_loops_on_wide_rows() -> None:
-    for d in (8, 19):
+    for d in (19, 30):
         rng = np.random.default_rng(d)
         rows, weights = blobs(60, d, rng), rng.random(60) + 0.1
         draws, first = drawn(60, 7, 2, d)
@@ -240,25 +237,25 @@ def test_compiled_where_all_tables_together_are_worth_it(monkeypatch: pytest.Mon
         return np.arange(30) % 3
 
     monkeypatch.setattr(restarts, "best_labels", best_labels)
-    monkeypatch.setattr(kmeans, "WORTH_COMPILING", 30 * 2 * 3 * 4 * 10)
-    for tables, compiled in ((1, False), (9, False), (10, True), (10_000, True)):
+    monkeypatch.setattr(kmeans, "WORTH_COMPILING", 3 * 4 * 10)
+    for tables, worth_it in ((1, False), (9, False), (10, True), (10_000, True)):
         calls.clear()
         cluster(rows, weights, 3, 4, rng, tables=tables)
-        assert bool(calls) == compiled
+        assert bool(calls) == worth_it
+    monkeypatch.setattr(kmeans, "_LONG", 29)
+    calls.clear()
+    cluster(rows, weights, 3, 4, rng, tables=10_000)
+    assert not calls
 
 
-def test_same_numbers_on_one_core_and_on_two() -> None:
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("There is one core.")
+def test_same_numbers_on_one_core_and_on_two(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows, weights = blobs(70, 9, rng), rng.random(70) + 0.1
     draws, first = drawn(70, 6, 5, 0)
-    before, found = numba.get_num_threads(), []
-    try:
-        for threads in (1, 2):
-            numba.set_num_threads(threads)
-            found.append(compiled(rows, weights, draws, first, 6))
-    finally:
-        numba.set_num_threads(before)
-    assert np.array_equal(found[0][0], found[1][0])
-    assert found[0][1].tobytes() == found[1][1].tobytes()
+    found = []
+    for cores, numbers in ((1, 1), (2, 1), (2, 1 << 20)):
+        monkeypatch.setattr(chunks, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(chunks, "_NUMBERS", numbers)
+        labels, costs = compiled(rows, weights, draws, first, 6)
+        found.append((labels.tobytes(), costs.tobytes()))
+    assert found[0] == found[1] == found[2]

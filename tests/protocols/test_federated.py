@@ -503,8 +503,19 @@ def test_few_rows_are_looked_at_and_added_up(monkeypatch: pytest.MonkeyPatch) ->
     assert seen["looked at"][0] == seen["added up"][0] == 2000
     assert sum(seen["looked at"][1:]) < 1000
     assert sum(seen["added up"][1:]) < 500
-    # Three numbers a row.
-    assert sum(value.nbytes for value in state.values()) < 24 * 2000 + 1000
+    # Two short numbers a row.
+    assert sum(value.nbytes for value in state.values()) < 8 * 2000 + 1000
+
+
+def test_a_party_with_very_many_rows_remembers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, weights = awkward("blobs")
+    party, rng = Parties.of([rows], weights=[weights])[0], np.random.default_rng(0)
+    monkeypatch.setattr(sums, "MOST_REMEMBERED", len(rows) - 1)
+    for min_count, names in ((1, set()), (3, {"atoms", "told"})):
+        own = replace(party, min_count=min_count)
+        said, state = sums.cluster_sums(own, {}, {"centers": rows[:4]}, rng)
+        assert set(state) == names
+        assert_equal_answers(said, plain_answer(rows, weights, rows[:4], said.behind))
 
 
 def test_what_does_not_fit_is_forgotten() -> None:
@@ -517,9 +528,10 @@ def test_what_does_not_fit_is_forgotten() -> None:
         (party, rows[:5] + 0.1, state),  # another number of centres
         (shorter, centers + 0.1, state),  # other rows
         (party, centers + 0.1, {**state, "labels": state["labels"] + 3}),
-        (party, centers + 0.1, {**state, "members": state["members"] + 3}),
-        (party, centers + 0.1, {**state, "members": state["members"] - 9}),
-        (party, centers + 0.1, {name: state[name] for name in ("labels", "due", "members")}),
+        (party, centers + 0.1, {**state, "members": state["labels"] + 3}),
+        (party, centers + 0.1, {**state, "members": state["labels"] - 9}),
+        (party, centers + 0.1, {**state, "members": state["labels"][:3]}),
+        (party, centers + 0.1, {name: state[name] for name in ("labels", "due")}),
     ):
         said, _ = sums.cluster_sums(other, known, {"centers": asked}, rng)
         assert_equal_answers(said, plain_answer(other.rows, other.weights, asked))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
+from unpooled.chunks import in_chunks
 from unpooled.drivers.local import Options, run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
@@ -85,11 +86,17 @@ class MeshEstimator(CentersEstimator):
             self.cluster_centers_ = first + (self.peer_centers_ - first).mean(axis=0)
 
     def _set_labels(self, table: Table) -> None:
-        parties, x = table.parties, self.peer_centers_
-        labels = nearest(parties.rows, parties.owner, x, self.loss_.dissimilarity)
-        squared = self.loss_.metric.squared(x[parties.owner, labels] - parties.rows)
+        parties, x, loss = table.parties, self.peer_centers_, self.loss_
+        labels: IntArray = np.empty(len(parties.rows), dtype=np.int64)
+
+        def inertia(span: slice) -> float:
+            rows, owner = parties.rows[span], parties.owner[span]
+            labels[span] = nearest(rows, owner, x, loss.dissimilarity)
+            squared = loss.metric.squared(x[owner, labels[span]] - rows)
+            return float(parties.weights[span] @ squared)
+
+        self.inertia_ = sum(in_chunks(inertia, parties.rows.shape))
         self.labels_ = table.restore(labels)
-        self.inertia_ = float((parties.weights * squared).sum())
 
     @property
     def _n_features_out(self) -> int:
@@ -143,13 +150,10 @@ class _History:
         self._rounds["movement"].append(float(note.body["movement"].max()))
 
     def _record_all(self, body: Body) -> None:
-        cost = body["cost"].sum(axis=1)
-        if self._penalty is not None:
-            cost = cost + body["penalty"]
-        self._rounds["cost"] += cost.tolist()
-        self._rounds["consensus"] += body["consensus"].tolist()
-        self._rounds["changed"] += body["changed"].sum(axis=1).tolist()
-        self._rounds["movement"] += body["movement"].max(axis=1).tolist()
+        penalty = body["penalty"] if self._penalty is not None else 0.0
+        self._rounds["cost"] += (body["cost"] + penalty).tolist()
+        for name in ("consensus", "changed", "movement"):
+            self._rounds[name] += body[name].tolist()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The rounds as arrays."""

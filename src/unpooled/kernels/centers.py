@@ -8,8 +8,11 @@ the centres alone.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy.spatial.distance import cdist
+from threadpoolctl import ThreadpoolController
 
 from unpooled.chunks import in_chunks
 from unpooled.kernels.assignment import in_cache
@@ -46,8 +49,15 @@ def nearest(
             own = rows[part] if some is None else rows[some[part]]
             labels[part], gaps[part] = _nearest(own, centers, origin)
 
-    in_chunks(put, (n, width))
+    with _libraries().limit(limits=1, user_api="blas"):  # products this small are slow on several
+        in_chunks(put, (n, width))
     return labels, gaps
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """What has threads of its own underneath; to find that takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _origin(centers: FloatArray) -> FloatArray | None:

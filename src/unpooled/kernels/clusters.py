@@ -10,6 +10,10 @@ these bounds is safe until the fastest centres have come g/2 further: that is it
 whose deadline has not passed are passed by, users without such rows altogether. What rounding may
 do to a bound is taken off the gap.
 
+Where rows are so narrow that bounds for every centre would fill more memory than they do, a row has
+one bound for all other centres together, which falls as fast as the fastest centre moves (Hamerly
+2010).
+
 **Sums.** Of the rows that a cluster *holds* there are the sum S of w (y - o), the weight N and the
 scatter about the mean. (o is the user's first row: far from the origin, sums about it would be
 short of digits.) A row that comes or goes is added or taken away, with the rounding errors of the
@@ -32,12 +36,15 @@ possible are measured in full.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unpooled.kernels._jit import inner
 from unpooled.types import FloatArray, IntArray
+
+Coarse: TypeAlias = NDArray[np.float32]
 
 KMEANS, HUBER, LOGISTIC, FAIR = range(4)
 
@@ -62,11 +69,12 @@ class Clusters(NamedTuple):
     """
 
     rows: FloatArray
-    coarse: FloatArray
+    coarse: Coarse
     """(n, d) y' of the text; (n, 0) where rows are not wide."""
     ledger: FloatArray
     """(n, K + 5) The least that the distance to each centre can have been when it was measured,
-    plus that centre's way then; WEIGHT; LABEL: the row's cluster, -1 before it is looked at; HELD:
+    plus that centre's way then; or (n, 1 + 5), the least of the distances to all but the own, plus
+    MOST then; WEIGHT; LABEL: the row's cluster, -1 before it is looked at; HELD:
     whether it is held; NEAR: the most that the distance to the own centre can have been, less its
     way then; DUE: the deadline, a time on MOST."""
     starts: IntArray
@@ -85,7 +93,7 @@ def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_cluster
     """The state before any row was looked at."""
     (n, d), m, k = rows.shape, len(offsets) - 1, n_clusters
     rows = np.ascontiguousarray(rows)
-    ledger = np.zeros((n, k + 5))
+    ledger = np.zeros((n, (k if 4 * k <= d else 1) + 5))
     ledger[:, WEIGHT] = weights
     ledger[:, LABEL] = -1
     ledger[:, DUE] = -np.inf
@@ -134,7 +142,7 @@ def squared(x: FloatArray, i: int, y: FloatArray, r: int, d: int) -> float:
 
 
 @inner
-def fold(work: FloatArray, i: int, width: int) -> float:
+def fold(work: FloatArray | Coarse, i: int, width: int) -> float:
     """The sum of so many numbers: one half is added to the other, and so on."""
     while width > 1:
         half = (width + 1) // 2
@@ -177,21 +185,24 @@ def _safe(upper: float, most: float) -> float:
 def _gap(ledger: FloatArray, r: int, clock: FloatArray, label: int) -> float:
     """How much the lowest of the other centres' bounds is above what is safe."""
     lowest = math.inf
-    for k in range(ledger.shape[1] - 5):
-        if k != label:
-            lowest = min(lowest, ledger[r, k] - clock[k])
+    if ledger.shape[1] == 6 and len(clock) > 5:
+        lowest = ledger[r, 0] - clock[MOST]
+    else:
+        for k in range(ledger.shape[1] - 5):
+            if k != label:
+                lowest = min(lowest, ledger[r, k] - clock[k])
     return lowest - _safe(ledger[r, NEAR] + clock[label], clock[MOST])
 
 
 @inner
 def _between(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     r: int,
     x: FloatArray,
-    near: FloatArray,
+    near: Coarse,
     k: int,
-    work: FloatArray,
+    work: Coarse,
     scale: float,
 ) -> tuple[float, float]:
     """Bounds of the distance of row r to centre k."""
@@ -209,15 +220,47 @@ def _between(
 
 
 @inner
-def _nearest(
+def _two_nearest(
     rows: FloatArray,
-    coarse: FloatArray,
     ledger: FloatArray,
     r: int,
     clock: FloatArray,
     x: FloatArray,
-    near: FloatArray,
-    work: FloatArray,
+    own: float,
+) -> tuple[int, float]:
+    """As `_nearest`, for rows that have one bound for all other centres."""
+    n_clusters, d = x.shape
+    label = int(ledger[r, LABEL])
+    gap = _gap(ledger, r, clock, label) if label >= 0 else -1.0
+    if not gap > 0 and label >= 0 and own < 0:
+        own = squared(x, label, rows, r, d)
+        ledger[r, NEAR] = math.sqrt(own) - clock[label]
+        gap = _gap(ledger, r, clock, label)
+    if not gap > 0:
+        label, own, second = 0, squared(x, 0, rows, r, d), math.inf
+        for k in range(1, n_clusters):
+            found = squared(x, k, rows, r, d)
+            if found < own:
+                label, own, second = k, found, own
+            else:
+                second = min(second, found)
+        ledger[r, 0] = math.sqrt(second) + clock[MOST]
+        ledger[r, NEAR] = math.sqrt(own) - clock[label]
+        gap = _gap(ledger, r, clock, label)
+    ledger[r, DUE] = clock[MOST] + 0.5 * gap if gap > 0 else -math.inf
+    return label, own
+
+
+@inner
+def _nearest(
+    rows: FloatArray,
+    coarse: Coarse,
+    ledger: FloatArray,
+    r: int,
+    clock: FloatArray,
+    x: FloatArray,
+    near: Coarse,
+    work: Coarse,
     own: float,
 ) -> tuple[int, float]:
     """The row's cluster, and its squared distance if it was measured in full, else -1.
@@ -309,7 +352,7 @@ def _empty(sums: FloatArray, k: int) -> None:
 @inner
 def visit(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     clock: FloatArray,
     sums: FloatArray,
@@ -347,7 +390,9 @@ def visit(
             own = squared(x, before, rows, r, d)
             ledger[r, NEAR] = math.sqrt(own) - clock[before]
         was = own
-        if passed:
+        if passed and ledger.shape[1] == 6 and n_clusters > 1:
+            label, own = _two_nearest(rows, ledger, r, clock, x, own)
+        elif passed:
             label, own = _nearest(rows, coarse, ledger, r, clock, x, near, work, own)
         if own < 0 and (label != before or reach < math.inf):
             own = squared(x, label, rows, r, d)

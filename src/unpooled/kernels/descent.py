@@ -32,6 +32,7 @@ from unpooled.kernels.clusters import (
     SCATTER,
     SOONEST,
     Clusters,
+    Coarse,
     fold,
     paid,
     pull_only,
@@ -39,10 +40,11 @@ from unpooled.kernels.clusters import (
 )
 from unpooled.types import FloatArray, IntArray
 
-CHANGED, MOVED, COST, APART = range(4)
-"""What an exchange says of each user: rows that changed cluster; how far its fastest centre went;
-what rows cost before the step, in the clusters they were in, without 1/rho; the squared distances
-to neighbours before it."""
+CHANGED, MOVED, COST, APART, SPREAD = range(5)
+"""What is noted of a round: how many rows changed cluster; how far the fastest centre went; what
+rows cost before the step, in the clusters they were in, without 1/rho; the squared distances of
+users to their neighbours before it; the largest distance of a user's centre to the mean over users
+after it."""
 _CHANGED, _COST, _APART = -3, -2, -1
 
 _BY_CLUSTER, _PER_RHO, _KIND, _BEND, _REACH = range(5)
@@ -94,7 +96,7 @@ def slope(
 def _turn(
     u: int,
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     starts: IntArray,
     clock: FloatArray,
@@ -176,7 +178,7 @@ def _is_little(
 @inner_on_all_cores
 def _turns(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     starts: IntArray,
     clock: FloatArray,
@@ -200,7 +202,7 @@ def _turns(
 @inner
 def _exchange(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     starts: IntArray,
     clock: FloatArray,
@@ -230,7 +232,7 @@ def _exchange(
 @jit
 def _once(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     starts: IntArray,
     clock: FloatArray,
@@ -263,7 +265,7 @@ def exchange(s: Clusters, x: FloatArray, new: FloatArray, how: Slope, label: boo
 @on_all_cores
 def _innovate(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     starts: IntArray,
     clock: FloatArray,
@@ -401,7 +403,7 @@ def _consensus(x: FloatArray, squares: FloatArray) -> None:
 @jit
 def _leap(
     rows: FloatArray,
-    coarse: FloatArray,
+    coarse: Coarse,
     ledger: FloatArray,
     starts: IntArray,
     clock: FloatArray,
@@ -417,7 +419,6 @@ def _leap(
     units: FloatArray,
     largest: FloatArray,
     book: FloatArray,
-    spread: FloatArray,
     begun: int,
     bound: float,
     folded: bool,
@@ -448,9 +449,11 @@ def _leap(
             unrest = max(unrest, math.inf if changed else fastest / units[u])
             if clock[u, LOOSE] > 0 or clock[u, SOONEST] - clock[u, MOST] < _GOOD_WHILE * fastest:
                 calm = False
-            book[t, CHANGED, u], book[t, MOVED, u] = out[u, _CHANGED], fastest
-            book[t, COST, u], book[t, APART, u] = out[u, _COST], out[u, _APART]
-        spread[t] = math.sqrt(worst)
+            book[t, CHANGED] += out[u, _CHANGED]
+            book[t, MOVED] = max(book[t, MOVED], fastest)
+            book[t, COST] += out[u, _COST]
+            book[t, APART] += out[u, _APART]
+        book[t, SPREAD] = math.sqrt(worst)
         largest[1] = max(largest[1], unrest)
         if not farthest <= bound:
             return t + 1, TOO_FAR
@@ -471,19 +474,17 @@ def leap(
     how: Slope,
     rest: Rest,
     book: FloatArray,
-    spread: FloatArray,
     begun: int,
     bound: float,
     *,
     folded: bool = False,
     may_fold: bool = False,
 ) -> tuple[int, int]:
-    """Rounds of one exchange, from number ``begun`` on, as many as the book (T, 4, m) has room for.
+    """Rounds of one exchange, from number ``begun`` on, as many as the book (T, 5) has room for.
 
     Returns how many rounds there have been then, and how they ended; centres are in ``new`` if
-    there were an odd number of rounds, else in ``x``. Into ``spread`` (T,) goes the largest
-    distance of a user's centre to the mean over users. ``bound`` is how far centres may go; see
+    there were an odd number of rounds, else in ``x``. ``bound`` is how far centres may go; see
     :mod:`unpooled.kernels.folding` for the rest.
     """
-    rounds, end = _leap(*s, x, new, *how, *rest, book, spread, begun, bound, folded, may_fold)
+    rounds, end = _leap(*s, x, new, *how, *rest, book, begun, bound, folded, may_fold)
     return int(rounds), int(end)

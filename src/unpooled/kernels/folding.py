@@ -61,7 +61,7 @@ def fold(s: Clusters, x: FloatArray, how: Slope) -> Folded:
     places = x.mean(axis=0)
     pulls = s.sums[:, :n_clusters, :d] - mass[..., None] * (places - s.sums[:, -1:, :d])
     points = np.ascontiguousarray(np.concatenate([x - places, pulls]).transpose(1, 0, 2))
-    coordinates = np.linalg.qr(points.transpose(0, 2, 1), mode="r").transpose(2, 0, 1)
+    coordinates = np.linalg.qr(points.transpose(0, 2, 1)).R.transpose(2, 0, 1)
     width = coordinates.shape[2]
     sums = np.zeros((m, 2 * n_clusters + 1, width + 3))
     sums[:, :n_clusters, :width] = coordinates[m:]

@@ -19,7 +19,7 @@ all is added up anew.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from unpooled.chunks import in_chunks
 from unpooled.kernels.centers import nearest, squared_to_own
 from unpooled.kernels.segments import sums_by_label
 from unpooled.types import Array, Body, FloatArray, IntArray
+
+Labels: TypeAlias = NDArray[np.int32]
+"""Short ones: they are kept on disk between rounds."""
 
 _LOSS = 16.0
 """How many times larger than a result the numbers may be from which it is found."""
@@ -40,7 +43,7 @@ _MOST = 0.75
 class Nearness(NamedTuple):
     """Which of K centres is nearest to each of n rows, and until when that is certain."""
 
-    labels: IntArray
+    labels: Labels
     """(n)"""
     due: NDArray[np.float32]
     """(n) Rounded down to few digits, by more than rounding may have put a clock wrong."""
@@ -53,14 +56,14 @@ class Nearness(NamedTuple):
     def of(cls, state: Body, rows: FloatArray, centers: FloatArray) -> Nearness | None:
         """What is remembered of a round with as many centres, if anything is."""
         n, k = len(rows), len(centers)
-        parts = _remembered(state, cls._fields, ((n,), (n,), (k,), centers.shape), range(k))
+        parts = _fitting(state, cls._fields, ((n,), (n,), (k,), centers.shape), range(k))
         return cls(*parts) if parts else None
 
 
 class Contents(NamedTuple):
     """What is in the clusters."""
 
-    members: IntArray
+    members: Labels
     """(n) The cluster of each row; -1 for none."""
     anchors: FloatArray
     """(K, d)"""
@@ -73,12 +76,14 @@ class Contents(NamedTuple):
     def of(cls, state: Body, rows: FloatArray, centers: FloatArray) -> Contents | None:
         """What is remembered of a round with as many centres, if anything is."""
         (n, d), k = rows.shape, len(centers)
+        if "labels" in state and "members" not in state:
+            state = {**state, "members": state["labels"]}
         shapes = ((n,), centers.shape, (k, d + 2), (k, 2))
-        parts = _remembered(state, cls._fields, shapes, range(-1, k))
+        parts = _fitting(state, cls._fields, shapes, range(-1, k))
         return cls(*parts) if parts else None
 
 
-def _remembered(
+def _fitting(
     state: Body, names: tuple[str, ...], shapes: tuple[tuple[int, ...], ...], labels: range
 ) -> list[Array]:
     """The arrays of these names, the first of them made of ``labels``; none if they do not fit."""
@@ -90,11 +95,19 @@ def _remembered(
     return parts if lowest in labels and highest in labels else []
 
 
+def remembered(near: Nearness, found: Contents) -> dict[str, Array]:
+    """Both as arrays by name; members that are the labels are not kept twice."""
+    kept = {**near._asdict(), **found._asdict()}
+    if found.members is near.labels:
+        del kept["members"]
+    return kept
+
+
 def followed(rows: FloatArray, centers: FloatArray, last: Nearness | None) -> Nearness:
     """The labels for these centres: those of :func:`unpooled.kernels.centers.label`."""
     if last is None:
         last = Nearness(
-            np.zeros(len(rows), dtype=np.int64),
+            np.zeros(len(rows), dtype=np.int32),
             np.full(len(rows), -np.inf, dtype=np.float32),
             np.zeros(len(centers)),
             centers,
@@ -104,11 +117,12 @@ def followed(rows: FloatArray, centers: FloatArray, last: Nearness | None) -> Ne
     if not len(due):
         return last._replace(clock=clock, centers=centers)
     if len(due) > _MOST * len(rows):
-        labels, gaps = nearest(rows, centers)
-        return Nearness(labels, _rounded_down(clock[labels] + gaps), clock, centers)
+        found, gaps = nearest(rows, centers)
+        times = _rounded_down(clock[found] + gaps)
+        return Nearness(found.astype(np.int32), times, clock, centers)
     labels, times = last.labels.copy(), last.due.copy()
-    labels[due], gaps = nearest(rows, centers, due)
-    times[due] = _rounded_down(clock[labels[due]] + gaps)
+    found, gaps = nearest(rows, centers, due)
+    labels[due], times[due] = found, _rounded_down(clock[found] + gaps)
     return Nearness(labels, times, clock, centers)
 
 
@@ -127,7 +141,7 @@ def _rounded_down(times: FloatArray) -> NDArray[np.float32]:
 def contents(
     rows: FloatArray,
     weights: FloatArray,
-    labels: IntArray,
+    labels: Labels,
     centers: FloatArray,
     last: Contents | None,
 ) -> tuple[Contents, FloatArray]:
@@ -148,7 +162,7 @@ def contents(
 
 
 def _after(
-    rows: FloatArray, weights: FloatArray, labels: IntArray, moved: IntArray, last: Contents
+    rows: FloatArray, weights: FloatArray, labels: Labels, moved: IntArray, last: Contents
 ) -> Contents:
     """Once some rows have gone from one cluster to another."""
     totals, passed = last.totals.copy(), last.passed.copy()
@@ -169,9 +183,10 @@ def _after(
 
 
 def _totals(
-    rows: FloatArray, weights: FloatArray, labels: IntArray, anchors: FloatArray
+    rows: FloatArray, weights: FloatArray, members: Labels, anchors: FloatArray
 ) -> FloatArray:
     """Σ w x, Σ w |x - a|² and Σ w of each cluster."""
+    labels = members.astype(np.int64)
     sums, counts = sums_by_label(rows, weights, labels, len(anchors))
     squared = weights * squared_to_own(rows, anchors, labels)
     # One place further, for the label -1.

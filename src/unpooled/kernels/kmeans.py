@@ -19,10 +19,13 @@ from unpooled.kernels.seeding import Seeding
 from unpooled.kernels.segments import sums_by_label
 from unpooled.types import FloatArray, IntArray
 
-WORTH_COMPILING: float = 2e8
-"""Rows times columns times clusters times starts, over all tables of a study, from which on these
-are run by compiled code (:mod:`unpooled.kernels.restarts`): that takes half a second to load, and
-some more to compile the first time ever."""
+WORTH_COMPILING: float = 50_000
+"""Seeds of all starts on all tables of a study from which on these are run by compiled code
+(:mod:`unpooled.kernels.restarts`). That takes half a second to load, and some more to compile the
+first time ever; of 40 µs or more that scikit-learn takes around the arithmetic for each seed,
+little is left."""
+_LONG = 4096
+"""Rows of a table on which matrix products, as in scikit-learn, are as fast as compiled code."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ def cluster(
 
     There are as many centres as were asked for, or as many as there are distinct rows; none is
     without rows. Rows of weight zero are as good as absent. ``tables`` is how many such tables the
-    whole study clusters, known to all parties, so that it does not depend on who runs where in
-    which way this one is.
+    whole study clusters. All parties know that, so it does not depend on who runs where in which
+    way this one is clustered.
     """
     there = weights > 0
     if not there.all():
@@ -61,7 +64,7 @@ def cluster(
         places, labels = few
         return Clustering(places, labels, np.bincount(labels, weights, len(places)).astype(float))
     seed = int(rng.integers(2**31 - 1))
-    if tables * rows.size * n_clusters * n_init >= WORTH_COMPILING:
+    if tables * n_init * n_clusters >= WORTH_COMPILING and len(rows) <= _LONG:
         from unpooled.kernels.restarts import best_labels
 
         return means_of(rows, weights, best_labels(rows, weights, n_clusters, n_init, seed))
@@ -96,8 +99,12 @@ def scatter_of(rows: FloatArray, weights: FloatArray, found: Clustering) -> Floa
 
 def distinct_rows(rows: FloatArray, most: int) -> tuple[FloatArray, IntArray] | None:
     """The distinct rows and which of them each row is, if there are at most ``most`` of them."""
-    few = 4 * most + 1  # by which it is almost always settled
-    if len(rows) > few and len(np.unique(rows[:few], axis=0)) > most:
+    few = rows[: 4 * most + 1]  # by which it is almost always settled
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = few.sum(axis=1)  # rows differ where these do
+    if len(np.unique(sums)) > most:
+        return None
+    if len(rows) > len(few) and len(np.unique(few, axis=0)) > most:
         return None
     places, labels = np.unique(rows, axis=0, return_inverse=True)
     return (places, labels.reshape(-1).astype(np.int64)) if len(places) <= most else None

@@ -1,26 +1,23 @@
-"""k-means of one table from many starts, compiled: all of them in one call, spread over the cores.
+"""k-means of one table from many starts, compiled.
 
 A start is one of scikit-learn's: the same seeds from the same generator, then Lloyd's iteration on
 rows about their mean until no label changes or centres hardly move, an empty cluster being given
 the row that is farthest from its centre; and the start that ends with the least cost wins. What
-differs is rounding, as squared distances are sums of squares here and not made of products, and
-that little is measured twice or in vain:
+differs is rounding, as squared distances are sums of squares here and not made of products. Around
+the arithmetic there is nothing: on a hundred rows that is where the time went.
 
-**Seeds** (greedy k-means++, Arthur & Vassilvitskii 2007) are rows. Where all starts together draw
-more than half as many as there are, distances between rows are found once for all of them.
-Elsewhere a row x whose nearest seed so far is c is not measured to a candidate y if
+**Seeds** (greedy k-means++, Arthur & Vassilvitskii 2007) are rows; each candidate is measured to
+all others, column by column, which processors do for several rows at a time. To leave rows out that
+are nearer to their seed than half the way from there to the candidate would take longer than to
+measure them. The distances are the bounds that the iteration begins with.
 
-    |x - c| < |c - y| / 2,    since then    |x - y| >= |c - y| - |x - c| > |c - y| / 2.
-
-What has been measured makes the labels and bounds that the iteration begins with.
-
-**Labels.** Let d(k) be a row's distance to centre k when it was last measured (or less), and p(k)
-how far the centre has come since then, step by step: the distance now is at least d(k) - p(k)
-(Elkan 2003). The row is measured to those centres only for which that is not more than its distance
-to its own. And if the least of these bounds exceeds it by g, the row is passed by until its own
-centre and the fastest of all have come g between them (Hamerly 2010). What rounding may do to a
-bound is taken off it: labels are those of measuring every row to every centre, the first of centres
-that are equally near.
+**Labels.** Let d(k) be a row's distance to centre k when it was last measured, and p(k) how far the
+centre has come since then, step by step: the distance now is at least d(k) - p(k) (Elkan 2003). The
+row is measured to those centres only for which that is not more than its distance to its own. And
+if the least of these bounds exceeds it by g, the row is passed by until its own centre and the
+fastest of all have come g between them (Hamerly 2010). What rounding may do to a bound is taken off
+it: labels are those of measuring every row to every centre, the first of centres that are equally
+near.
 
 **Means** are added up in the order of the rows, anew where a row came or went: to the last digit
 they are what adding up all of them would give.
@@ -29,6 +26,7 @@ they are what adding up all of them would give.
 from __future__ import annotations
 
 import math
+from threading import Lock
 
 import numpy as np
 
@@ -40,40 +38,49 @@ _TURNS = 300
 _STILL = 1e-4
 """Of the mean variance of the columns: the sum of squared moves at which an iteration ends."""
 
+_LANES = 8
+"""Columns that are taken in one go; there are zeros where some are missing."""
 _ROUNDING = 1e-9
-"""Of a distance or its square: more than what rounding does to it."""
+"""Of a distance: more than what rounding does to it."""
 _DRIFT = 1e-11
 """Of a way: more than what rounding does to it in 300 steps."""
 _TINY = 1e-150
 """A distance whose square is short of digits."""
-_LANES = 8
-"""Columns that are taken in one go. There are zeros where some are missing."""
 
+_GENERATOR, _ONE_AT_A_TIME = np.random.RandomState(0), Lock()
+"""Seeded anew for each table, as making a generator takes longer than a start."""
+
+# Of `bounds` (n, K + 2), beside those of the distances to all centres, each plus the centre's way
+# when it was measured: the distance to the own centre, at most, less its way then; and up to which
+# sum of the ways of its own and of the fastest centres the row can be passed by.
 NEAR, DUE = -2, -1
+
+# Of `clock` (3, K + 1): how far each centre has come, and at the end how far the fastest have, step
+# by step; how many rows it has; and what has become of these since its mean was found.
+WAY, SIZE, ROWS = 0, 1, 2
+_SAME, _OTHER, _GIVEN = 0, 1, 2
+
+# Of `found` (candidates + 2, n), beside candidates' squared distances to rows: those of the nearest
+# seed so far, and their weighted sum up to each row.
 GAP, HEIGHT = -2, -1
-WAY, SIZE, CHANGED = 0, 1, 2
-_KEPT, _OTHER, _GIVEN = range(3)
-"""A cluster since its mean was last found: has the same rows, others, one that it was given."""
 
 
 def best_labels(
     rows: FloatArray, weights: FloatArray, n_clusters: int, n_init: int, seed: int
 ) -> IntArray:
     """The labels that the best of ``n_init`` starts ends with. All weights must be above 0."""
-    n, d = rows.shape
+    (n, d), trials = rows.shape, 2 + int(math.log(n_clusters))
     centred = np.zeros((n, -(-d // _LANES) * _LANES))
     np.subtract(rows, rows.mean(axis=0), out=centred[:, :d])
     tol = _STILL * float(np.square(centred).sum()) / rows.size
-    weights = np.array(weights, dtype=np.float64)
-    # A number for the first seed and as many as there are candidates for each other one, start by
-    # start: what RandomState's choice() and uniform() draw.
-    draws = np.random.RandomState(seed).random_sample(
-        (n_init, 1 + (n_clusters - 1) * (2 + int(math.log(n_clusters))))
-    )
+    # A number for the first seed and one for each candidate, start by start: this is what
+    # RandomState's choice() and uniform() draw.
+    with _ONE_AT_A_TIME:
+        _GENERATOR.seed(seed)
+        draws = _GENERATOR.random_sample((n_init, 1 + (n_clusters - 1) * trials))
     heights = np.cumsum(weights / weights.sum())
-    seeds = np.zeros((n_init, n_clusters), dtype=np.int64)
-    seeds[:, 0] = np.searchsorted(heights / heights[-1], draws[:, 0], side="right")
-    labels, costs = all_starts(centred, weights, draws, seeds, tol)
+    first = np.searchsorted(heights / heights[-1], draws[:, 0], side="right")
+    labels, costs = all_starts(centred, np.array(weights), n_clusters, draws, first, tol)
     best = 0
     for t in range(1, n_init):
         # Of the same clusters in another order, which costs less is a matter of rounding.
@@ -88,15 +95,22 @@ def _within(labels: IntArray, others: IntArray, n_clusters: int) -> bool:
 
 
 def all_starts(
-    rows: FloatArray, weights: FloatArray, draws: FloatArray, seeds: IntArray, tol: float
+    rows: FloatArray,
+    weights: FloatArray,
+    n_clusters: int,
+    draws: FloatArray,
+    first: IntArray,
+    tol: float,
 ) -> tuple[IntArray, FloatArray]:
     """The labels that each start ends with, and what they cost.
 
-    The number of columns must be a multiple of _LANES. Each start has a line of ``seeds``, of which
-    the first is given.
+    The number of columns must be a multiple of eight. A start has its first seed and, from the
+    second on, its line of draws.
     """
-    (n, d), (n_init, n_clusters) = rows.shape, seeds.shape
+    (n, d), n_init = rows.shape, len(draws)
     labels, costs = np.zeros((n_init, n), dtype=np.int64), np.zeros(n_init)
+    seeds = np.zeros((n_init, n_clusters), dtype=np.int64)
+    seeds[:, 0] = first
     columns = np.ascontiguousarray(rows.T)
 
     def run(some: slice) -> None:
@@ -119,13 +133,13 @@ def _run(
 ) -> None:
     """Makes these starts, one after the other."""
     (n, d), n_clusters = rows.shape, seeds.shape[1]
-    bounds, centers = np.empty((n, n_clusters + 2)), np.empty((n_clusters, d))
-    sums, clock = np.empty((n_clusters, d + 1)), np.empty((3, n_clusters + 1))
+    bounds, clock = np.empty((n, n_clusters + 2)), np.empty((3, n_clusters + 1))
+    centers, sums = np.empty((n_clusters, d)), np.empty((n_clusters, d + 1))
     for t in range(len(costs)):
         own = labels[t]
-        _seed(columns, weights, draws[t], seeds[t], own, bounds)
+        _seed(rows, columns, weights, draws[t], seeds[t], own, bounds)
         for k in range(n_clusters + 1):
-            clock[WAY, k], clock[SIZE, k], clock[CHANGED, k] = 0.0, 0.0, _OTHER
+            clock[WAY, k], clock[SIZE, k], clock[ROWS, k] = 0.0, 0.0, _OTHER
         for k in range(n_clusters):
             for j in range(d):
                 centers[k, j] = rows[seeds[t, k], j]
@@ -136,7 +150,7 @@ def _run(
         for turn in range(_TURNS):
             changed = _label(rows, centers, clock, bounds, own)
             if turn == 0:
-                changed = n  # from no labels at all
+                changed = n  # before, there were none
             moved = _move(rows, weights, centers, sums, clock, bounds, own)
             if changed == 0 or moved <= tol:
                 break
@@ -174,30 +188,34 @@ def _squared(x: FloatArray, i: int, y: FloatArray, r: int) -> float:
 
 
 @jit
-def _measure(columns: FloatArray, drawn: IntArray, trials: int, found: FloatArray) -> None:
-    """|x - y|^2 for each row x that was drawn and every row y, many of these at a time."""
+def _measure(
+    rows: FloatArray, columns: FloatArray, drawn: IntArray, trials: int, found: FloatArray
+) -> None:
+    """|x - y|^2 for each row x that was drawn and every row y.
+
+    Eight columns are gone through for all that were drawn before the next ones are fetched.
+    """
     d, n = columns.shape
     j = 0
     while j < d:
         for i in range(trials):
             x = drawn[i]
-            x0, x1 = columns[j, x], columns[j + 1, x]
-            x2, x3 = columns[j + 2, x], columns[j + 3, x]
-            x4, x5 = columns[j + 4, x], columns[j + 5, x]
-            x6, x7 = columns[j + 6, x], columns[j + 7, x]
+            x0, x1, x2, x3 = rows[x, j], rows[x, j + 1], rows[x, j + 2], rows[x, j + 3]
+            x4, x5, x6, x7 = rows[x, j + 4], rows[x, j + 5], rows[x, j + 6], rows[x, j + 7]
             for r in range(n):
                 z0, z1 = columns[j, r] - x0, columns[j + 1, r] - x1
                 z2, z3 = columns[j + 2, r] - x2, columns[j + 3, r] - x3
                 z4, z5 = columns[j + 4, r] - x4, columns[j + 5, r] - x5
                 z6, z7 = columns[j + 6, r] - x6, columns[j + 7, r] - x7
-                near = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
-                near += (z4 * z4 + z5 * z5) + (z6 * z6 + z7 * z7)
-                found[i, r] = near + (found[i, r] if j else 0.0)
+                some = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
+                some += (z4 * z4 + z5 * z5) + (z6 * z6 + z7 * z7)
+                found[i, r] = some if j == 0 else found[i, r] + some
         j += 8
 
 
 @jit
 def _seed(
+    rows: FloatArray,
     columns: FloatArray,
     weights: FloatArray,
     draws: FloatArray,
@@ -205,11 +223,12 @@ def _seed(
     labels: IntArray,
     bounds: FloatArray,
 ) -> None:
-    """Finds all seeds but the first, and bounds: the distances to all of them. Labels are those of
-    the nearest, to which the distance is also in NEAR."""
-    n, most = len(weights), 2 + int(math.log(len(seeds)))
+    """Finds all seeds but the first, and bounds. Labels are those of the nearest seeds, up to
+    rounding."""
+    n, n_clusters = len(rows), len(seeds)
+    most = 2 + int(math.log(n_clusters))
     found, drawn = np.empty((most + 2, n)), np.empty(most, dtype=np.int64)
-    for k in range(len(seeds)):
+    for k in range(n_clusters):
         height, trials = 0.0, most if k else 1
         for r in range(n):
             if k == 0:
@@ -217,10 +236,9 @@ def _seed(
             height += weights[r] * found[GAP, r]
             found[HEIGHT, r] = height
         for i in range(trials):
-            low, high = seeds[0], seeds[0]
+            low, high, wanted = seeds[0], seeds[0], 0.0
             if k:
-                wanted = height * draws[1 + (k - 1) * most + i]
-                low, high = 0, n - 1
+                low, high, wanted = 0, n - 1, height * draws[1 + (k - 1) * most + i]
             while low < high:
                 middle = (low + high) // 2
                 if found[HEIGHT, middle] < wanted:
@@ -228,13 +246,13 @@ def _seed(
                 else:
                     high = middle
             drawn[i] = low
-        _measure(columns, drawn, trials, found)
+        _measure(rows, columns, drawn, trials, found)
         least, best = math.inf, 0
         for i in range(trials):
             left = 0.0
             for r in range(n):
                 left += weights[r] * min(found[GAP, r], found[i, r])
-            if i == 0 or left < least:
+            if left < least:
                 least, best = left, i
         seeds[k] = drawn[best]
         for r in range(n):
@@ -246,9 +264,9 @@ def _seed(
 
 
 @jit
-def _safe(distance: float, most: float) -> float:
+def _safe(distance: float, way: float) -> float:
     """What a bound must be above for its centre to be farther away than ``distance``."""
-    return distance + _ROUNDING * distance + _DRIFT * most + _TINY
+    return distance + _ROUNDING * distance + _DRIFT * way + _TINY
 
 
 @jit
@@ -271,7 +289,7 @@ def _label(
                 lowest = min(lowest, bounds[r, k] - clock[WAY, k])
         if lowest <= _safe(near, most):
             exact, lowest = math.inf, math.inf
-            for turn in range(n_clusters + 1):  # its own first
+            for turn in range(n_clusters + 1):  # its own centre first
                 k = turn - 1 if turn else before
                 if turn and k == before:
                     continue
@@ -281,6 +299,7 @@ def _label(
                     bound = math.sqrt(squares)
                     bounds[r, k] = bound + clock[WAY, k]
                     if squares < exact or (squares == exact and k < label):
+                        # What was nearest is now one of the others.
                         exact, label, near, bound = squares, k, bound, near if turn else math.inf
                 lowest = min(lowest, bound)
         bounds[r, NEAR] = near - clock[WAY, label]
@@ -289,7 +308,7 @@ def _label(
             labels[r] = label
             clock[SIZE, before] -= 1
             clock[SIZE, label] += 1
-            clock[CHANGED, before] = clock[CHANGED, label] = _OTHER
+            clock[ROWS, before] = clock[ROWS, label] = _OTHER
             changed += 1
     return changed
 
@@ -310,27 +329,27 @@ def _move(
         if clock[SIZE, k] == 0:
             farthest, given = 0.0, -1
             for r in range(n):
-                if clock[CHANGED, labels[r]] != _GIVEN:
+                if clock[ROWS, labels[r]] != _GIVEN:
                     squares = _squared(centers, labels[r], rows, r)
                     if squares > farthest:
                         farthest, given = squares, r
             if given >= 0:
                 clock[SIZE, labels[given]] -= 1
-                clock[CHANGED, labels[given]] = _OTHER
-                clock[SIZE, k], clock[CHANGED, k] = 1, _GIVEN
+                clock[ROWS, labels[given]] = _OTHER
+                clock[SIZE, k], clock[ROWS, k] = 1, _GIVEN
                 labels[given] = k
                 bounds[given, NEAR], bounds[given, DUE] = math.inf, -math.inf
         for j in range(d + 1):
             sums[k, j] = 0.0
     for r in range(n):
         k = labels[r]
-        if clock[CHANGED, k] != _KEPT:
+        if clock[ROWS, k] != _SAME:
             for j in range(d):
                 sums[k, j] += weights[r] * rows[r, j]
             sums[k, d] += weights[r]
     moved, fastest = 0.0, 0.0
     for k in range(n_clusters):
-        if clock[CHANGED, k] != _KEPT and clock[SIZE, k] > 0:
+        if clock[ROWS, k] != _SAME and clock[SIZE, k] > 0:
             squares = 0.0
             for j in range(d):
                 mean = sums[k, j] / sums[k, d]
@@ -340,6 +359,6 @@ def _move(
             moved += squares
             clock[WAY, k] += math.sqrt(squares)
             fastest = max(fastest, math.sqrt(squares))
-        clock[CHANGED, k] = _KEPT
+        clock[ROWS, k] = _SAME
     clock[WAY, -1] += fastest
     return moved

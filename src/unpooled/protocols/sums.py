@@ -10,8 +10,9 @@ enough (:func:`unpooled.wire.disclosure.coarsened`): successive answers then nev
 apart. Rows that were left out once, by a start or here, stay out.
 
 From round to round a party remembers which centre each row is nearest to, until when that is
-certain, and what is in the clusters (:mod:`unpooled.kernels.following`): three numbers a row, and
-most rounds look at few rows. A party that remembers nothing looks at all of them.
+certain, and what is in the clusters (:mod:`unpooled.kernels.following`): two short numbers a row
+(three with a minimum count), and most rounds look at few rows. A party that remembers nothing looks
+at all of them.
 
 Sent by a party in a round: K (d + 2) numbers.
 """
@@ -24,15 +25,18 @@ import numpy as np
 
 from unpooled.errors import ProtocolError
 from unpooled.kernels.centers import label
-from unpooled.kernels.following import Contents, Nearness, contents, followed
+from unpooled.kernels.following import Contents, Nearness, contents, followed, remembered
 from unpooled.kernels.segments import means_or_keep, sums_by_label
 from unpooled.protocols.star import Answer
-from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import coarsened, enough_rows, split_atoms
 from unpooled.wire.message import Summary
 from unpooled.wire.policy import COLUMNS, FINITE, Release, Size
 
 FIELDS = ("sums", "counts", "scatter")
+
+MOST_REMEMBERED = 1 << 23
+"""Rows of which a party remembers anything: what it does must fit into one message on disk."""
 
 
 def release(n_clusters: Size) -> Release:
@@ -57,17 +61,21 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
     """The party's part of one round."""
     centers: FloatArray = body["centers"]
     near = followed(data.rows, centers, Nearness.of(state, data.rows, centers))
-    labels, remark = near.labels, ""
-    atoms: Body = {}
+    labels, members = near.labels.astype(np.int64), near.labels
+    remark, known = "", dict[str, Array]()
     if data.min_count > 1:
-        labels, atoms = _held_together(data, state, body, near.labels)
-        held_back = int((labels != near.labels)[data.weights > 0].sum())
+        wanted = labels
+        labels, atoms = _held_together(data, state, body, wanted)
+        members, known = labels.astype(np.int32), dict(atoms)
+        held_back = int((labels != wanted)[data.weights > 0].sum())
         if held_back:
             remark = f"{held_back} rows counted with their group or left out: too few to move alone"
     last = Contents.of(state, data.rows, centers)
-    found, scatter = contents(data.rows, data.weights, labels, centers, last)
+    found, scatter = contents(data.rows, data.weights, members, centers, last)
+    if len(data.rows) <= MOST_REMEMBERED:
+        known |= remembered(near, found)
     reply = {"sums": found.totals[:, :-2], "counts": found.totals[:, -1], "scatter": scatter}
-    return Summary(reply, labels, remark), {**atoms, **near._asdict(), **found._asdict()}
+    return Summary(reply, labels, remark), known
 
 
 def _held_together(

@@ -20,10 +20,8 @@ from unpooled.protocols.rounds import farthest, refuse_lost
 from unpooled.tables import LARGEST
 from unpooled.types import Body, FloatArray, IntArray
 
-_NUMBERS = 1 << 26
-"""Of centres, in all rounds of a leap."""
-_SHORT, _LONG = 8, 1024
-"""Rounds of a leap, however many numbers that is."""
+_LONG = 1024
+"""Rounds of a leap, at most."""
 
 
 @dataclass(frozen=True)
@@ -145,26 +143,24 @@ class Swift:
         """Up to so many rounds: the centres, those before the last step, what there is to note of
         the rounds, how many there were, and whether users are at rest."""
         block, graph = self._block, self._block.graph
-        longest = min(_LONG, max(_SHORT, _NUMBERS // x.size))
-        if rest.window:
-            longest = rest.window * max(1, longest // rest.window)
-        rounds = min(rounds, longest)
-        descent.follow(self._s, self._seen, x)
-        book, spread = np.zeros((rounds, 4, len(block))), np.zeros(rounds)
-        bound = LARGEST - np.abs(x).max()
-        x, sent, rounds, at_rest = self._run(x, rest, book, spread, bound)
+        longest = rest.window * max(1, _LONG // rest.window) if rest.window else _LONG
+        if x is not self._seen:
+            descent.follow(self._s, self._seen, x)
+        book: FloatArray = np.zeros((min(rounds, longest), 5))
+        bound = LARGEST - max(x.max(), -x.min())
+        x, sent, rounds, at_rest = self._run(x, rest, book, bound)
         self._seen = x
         refuse_lost(block, x)
-        book, spread = book[:rounds], spread[:rounds]
+        changed, moved, cost, apart, spread = book[:rounds].T
         # What the last step has come to is found here, since no exchange follows it.
-        cost = np.concatenate([book[1:, descent.COST], self._costs(x)[None]])
-        penalty = np.append(0.25 * book[1:, descent.APART].sum(axis=1), graph.disagreement(x))
+        cost = np.append(cost[1:], self._costs(x).sum())
+        penalty = np.append(0.25 * apart[1:], graph.disagreement(x))
         note = {
             "cost": cost / self._rho,
             "penalty": penalty,
             "consensus": spread,
-            "changed": book[:, descent.CHANGED].astype(np.int64),
-            "movement": book[:, descent.MOVED],
+            "changed": changed.astype(np.int64),
+            "movement": moved,
         }
         return x, sent, note, rounds, at_rest
 
@@ -173,7 +169,6 @@ class Swift:
         x: FloatArray,
         rest: descent.Rest,
         book: FloatArray,
-        spread: FloatArray,
         bound: float,
     ) -> tuple[FloatArray, FloatArray, int, bool]:
         """The rounds of `leap`; in fewer coordinates while no row is due."""
@@ -185,7 +180,7 @@ class Swift:
             there = np.empty_like(here)
             begun = done
             done, end = descent.leap(
-                s, here, there, how, rest, book, spread, begun, bound,
+                s, here, there, how, rest, book, begun, bound,
                 folded=part is not None, may_fold=folds and part is None,
             )  # fmt: skip
             if part and done > begun:

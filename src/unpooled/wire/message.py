@@ -98,8 +98,8 @@ class Post:
 class Note:
     """A remark about a round, for the screen and the history. It never leaves.
 
-    About ``times`` rounds at once, from this one on, if that is more than 1: arrays then have one
-    more axis, of rounds, in front.
+    It may be about several rounds at once, ``times`` of them from this one on; there is then one
+    number of each kind for a round, about all users.
     """
 
     round: int
