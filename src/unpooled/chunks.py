@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from joblib import cpu_count
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 _Array: TypeAlias = np.ndarray[Any, Any]
@@ -24,7 +25,7 @@ _NUMBERS = 1 << 20
 def in_chunks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
     """What the work returns for each chunk of rows of a table of this shape."""
     spans = _spans(shape)
-    threads = min(cpu_count(), len(spans))
+    threads = _threads(len(spans))
     if threads < 2:
         return [work(span) for span in spans]
     with workers(threads) as pool:
@@ -34,7 +35,7 @@ def in_chunks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
 def add_in_chunks(total: _Array, work: Callable[[slice], _Array], shape: tuple[int, ...]) -> None:
     """Adds to ``total`` what the work returns for each chunk, a few of them at a time."""
     spans = _spans(shape)
-    threads = min(cpu_count(), len(spans))
+    threads = _threads(len(spans))
     if threads < 2:
         for span in spans:
             total += work(span)
@@ -51,7 +52,18 @@ def _spans(shape: tuple[int, ...]) -> list[slice]:
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
+def _threads(chunks: int) -> int:
+    return min(cpu_count(), chunks) if chunks > 1 else 1  # counting cores takes its time
+
+
 def workers(threads: int) -> ThreadPoolExecutor:
     """Threads in which the libraries underneath use no threads of their own."""
     # OpenMP's limit holds for the thread that sets it, so every thread sets its own.
-    return ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1, "openmp"))
+    limit = partial(_libraries().limit, limits=1, user_api="openmp")
+    return ThreadPoolExecutor(threads, initializer=limit)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """What has threads of its own underneath; to find that takes milliseconds."""
+    return ThreadpoolController()

@@ -21,7 +21,6 @@ from unpooled.kernels._jit import (
     inner,
     inner_on_all_cores,
     jit,
-    on_all_cores,
     one_at_a_time,
     prange,
 )
@@ -262,7 +261,56 @@ def exchange(s: Clusters, x: FloatArray, new: FloatArray, how: Slope, label: boo
     return out[:, _CHANGED]
 
 
-@on_all_cores
+@inner
+def _innovation(
+    u: int,
+    rows: FloatArray,
+    coarse: Coarse,
+    ledger: FloatArray,
+    starts: IntArray,
+    clock: FloatArray,
+    sums: FloatArray,
+    x: FloatArray,
+    out: FloatArray,
+    terms: FloatArray,
+    label: bool,
+    moved: FloatArray,
+) -> None:
+    """G of one user."""
+    _, n_clusters, d = x.shape
+    kind, bend, reach = terms[_KIND], terms[_BEND], terms[_REACH]
+    a, z = starts[u], starts[u + 1]
+    if label:
+        moved[u], _ = visit(
+            rows[a:z], coarse[a:z], ledger[a:z], clock[u], sums[u], x[u], out[u], kind, bend, reach
+        )
+    else:
+        pull_only(rows[a:z], ledger[a:z], x[u], out[u], kind, bend)
+    for k in range(n_clusters):
+        mass = sums[u, k, MASS]
+        for j in range(d):
+            out[u, k, j] += mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
+
+
+@inner_on_all_cores
+def _innovations(
+    rows: FloatArray,
+    coarse: Coarse,
+    ledger: FloatArray,
+    starts: IntArray,
+    clock: FloatArray,
+    sums: FloatArray,
+    x: FloatArray,
+    out: FloatArray,
+    terms: FloatArray,
+    label: bool,
+    moved: FloatArray,
+) -> None:
+    for u in prange(len(x)):
+        _innovation(u, rows, coarse, ledger, starts, clock, sums, x, out, terms, label, moved)
+
+
+@jit
 def _innovate(
     rows: FloatArray,
     coarse: Coarse,
@@ -276,21 +324,11 @@ def _innovate(
     label: bool,
     moved: FloatArray,
 ) -> None:
-    m, n_clusters, d = x.shape
-    kind, bend, reach = terms[_KIND], terms[_BEND], terms[_REACH]
-    for u in prange(m):
-        own = slice(starts[u], starts[u + 1])
-        if label:
-            moved[u], _ = visit(
-                rows[own], coarse[own], ledger[own], clock[u], sums[u], x[u], out[u], kind, bend,
-                reach,
-            )  # fmt: skip
-        else:
-            pull_only(rows[own], ledger[own], x[u], out[u], kind, bend)
-        for k in range(n_clusters):
-            mass = sums[u, k, MASS]
-            for j in range(d):
-                out[u, k, j] += mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
+    if _is_little(rows, clock, x, label, terms):
+        for u in range(len(x)):
+            _innovation(u, rows, coarse, ledger, starts, clock, sums, x, out, terms, label, moved)
+    else:
+        _innovations(rows, coarse, ledger, starts, clock, sums, x, out, terms, label, moved)
 
 
 @one_at_a_time
@@ -302,8 +340,22 @@ def innovate(s: Clusters, x: FloatArray, how: Slope, label: bool) -> tuple[Float
     return out, changed
 
 
-@on_all_cores
-def _paid(
+@inner
+def _bill(
+    u: int,
+    rows: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
+    x: FloatArray,
+    terms: FloatArray,
+    out: FloatArray,
+) -> None:
+    a, z = starts[u], starts[u + 1]
+    out[u] = paid(rows[a:z], ledger[a:z], x[u], terms[_KIND], terms[_BEND])
+
+
+@inner_on_all_cores
+def _bills(
     rows: FloatArray,
     ledger: FloatArray,
     starts: IntArray,
@@ -312,8 +364,23 @@ def _paid(
     out: FloatArray,
 ) -> None:
     for u in prange(len(x)):
-        a, z = starts[u], starts[u + 1]
-        out[u] = paid(rows[a:z], ledger[a:z], x[u], terms[_KIND], terms[_BEND])
+        _bill(u, rows, ledger, starts, x, terms, out)
+
+
+@jit
+def _paid(
+    rows: FloatArray,
+    ledger: FloatArray,
+    starts: IntArray,
+    x: FloatArray,
+    terms: FloatArray,
+    out: FloatArray,
+) -> None:
+    if rows.size <= _LITTLE:
+        for u in range(len(x)):
+            _bill(u, rows, ledger, starts, x, terms, out)
+    else:
+        _bills(rows, ledger, starts, x, terms, out)
 
 
 @one_at_a_time
