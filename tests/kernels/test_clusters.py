@@ -65,11 +65,12 @@ def test_bounds_in_half_the_digits_hold(size: float, far: float) -> None:
     x = rows[3:4] + far * size * rng.normal(size=(1, 300))
     scale = s.clock[0, clusters.SCALE]
     with np.errstate(over="ignore"):
-        near = ((x - rows[0]) / scale).astype(np.float32)
+        near = np.zeros((1, 320), dtype=np.float32)
+        near[0, :300] = (x[0] - rows[0]) / scale
     for r in range(20):
-        work = np.empty((1, 300), dtype=np.float32)
+        work = np.empty((1, 80), dtype=np.float32)
         with np.errstate(over="ignore"):
-            lower, upper = between(rows, s.coarse, r, x, near, 0, work, scale)
+            lower, upper = between(rows, s.coarse, r, x, near, 0, work, s.clock[0])
         true = size * np.linalg.norm((x[0] - rows[r]) / size)
         assert lower <= true <= upper
         assert upper - lower < 1e-4 * (true + scale) or far == 1e30

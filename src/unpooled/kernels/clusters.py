@@ -49,7 +49,7 @@ Coarse: TypeAlias = NDArray[np.float32]
 KMEANS, HUBER, LOGISTIC, FAIR = range(4)
 
 WEIGHT, LABEL, HELD, NEAR, DUE = -5, -4, -3, -2, -1
-SCALE, MOST, SOONEST, LOOSE = -4, -3, -2, -1
+BLUR, SCALE, MOST, SOONEST, LOOSE = -5, -4, -3, -2, -1
 MASS, SCATTER, SIZE = -3, -2, -1
 
 _ROUNDING = 1e-9
@@ -70,7 +70,7 @@ class Clusters(NamedTuple):
 
     rows: FloatArray
     coarse: Coarse
-    """(n, d) y' of the text; (n, 0) where rows are not wide."""
+    """(n, d and some zeros) y' of the text; (n, 0) where rows are not wide."""
     ledger: FloatArray
     """(n, K + 5) The least that the distance to each centre can have been when it was measured,
     plus that centre's way then; or (n, 1 + 5), the least of the distances to all but the own, plus
@@ -80,7 +80,8 @@ class Clusters(NamedTuple):
     starts: IntArray
     """(m + 1) User u has the rows from starts[u] up to starts[u + 1]."""
     clock: FloatArray
-    """(m, K + 4) How far each centre has come; SCALE: s of the text; MOST: how far the fastest
+    """(m, K + 5) How far each centre has come; SCALE: s of the text; BLUR: what half the digits
+    leave open of a distance and s, as a part of these; MOST: how far the fastest
     have come, step by step; SOONEST: the first deadline of the user's rows; LOOSE: how many of
     these are loose."""
     sums: FloatArray
@@ -97,19 +98,20 @@ def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_cluster
     ledger[:, WEIGHT] = weights
     ledger[:, LABEL] = -1
     ledger[:, DUE] = -np.inf
-    clock = np.zeros((m, k + 4))
+    clock = np.zeros((m, k + 5))
+    clock[:, BLUR] = _HALF * (4 + np.log2(max(d, 2)))
     clock[:, SOONEST] = -np.inf
     sums = np.zeros((m, 2 * k + 1, d + 3))
     some = np.diff(offsets) > 0
     sums[some, -1, :d] = rows[offsets[:-1][some]]
-    coarse = np.empty((n, d if d >= _WIDE else 0), dtype=np.float32)
+    coarse = np.zeros((n, -(-d // 32) * 32 if d >= _WIDE else 0), dtype=np.float32)
     if d >= _WIDE:
         for u in np.flatnonzero(some):
             own = slice(offsets[u], offsets[u + 1])
             centred = rows[own] - sums[u, -1, :d]
             scale = np.sqrt(np.vecdot(centred, centred).max())
             clock[u, SCALE] = scale if scale > 0 else 1.0
-            coarse[own] = centred / clock[u, SCALE]
+            coarse[own, :d] = centred / clock[u, SCALE]
     return Clusters(rows, coarse, ledger, np.ascontiguousarray(offsets), clock, sums)
 
 
@@ -185,7 +187,7 @@ def _safe(upper: float, most: float) -> float:
 def _gap(ledger: FloatArray, r: int, clock: FloatArray, label: int) -> float:
     """How much the lowest of the other centres' bounds is above what is safe."""
     lowest = math.inf
-    if ledger.shape[1] == 6 and len(clock) > 5:
+    if ledger.shape[1] == 6 and len(clock) > 6:
         lowest = ledger[r, 0] - clock[MOST]
     else:
         for k in range(ledger.shape[1] - 5):
@@ -203,17 +205,21 @@ def _between(
     near: Coarse,
     k: int,
     work: Coarse,
-    scale: float,
+    clock: FloatArray,
 ) -> tuple[float, float]:
     """Bounds of the distance of row r to centre k."""
     if coarse.shape[1] == 0:
         distance = math.sqrt(squared(x, k, rows, r, x.shape[1]))
         return distance, distance
-    for j in range(x.shape[1]):  # no sum yet, so several columns at a time
-        z = near[k, j] - coarse[r, j]
-        work[0, j] = z * z
-    distance = scale * math.sqrt(fold(work, 0, x.shape[1]))
-    error = _HALF * (4 + math.log2(x.shape[1])) * (distance + scale)
+    quarter = coarse.shape[1] // 4
+    for j in range(quarter):
+        z0 = near[k, j] - coarse[r, j]
+        z1 = near[k, j + quarter] - coarse[r, j + quarter]
+        z2 = near[k, j + 2 * quarter] - coarse[r, j + 2 * quarter]
+        z3 = near[k, j + 3 * quarter] - coarse[r, j + 3 * quarter]
+        work[0, j] = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
+    distance = clock[SCALE] * math.sqrt(fold(work, 0, quarter))
+    error = clock[BLUR] * (distance + clock[SCALE])
     if not distance + error < math.inf:  # beyond what half the digits can say
         return 0.0, math.inf
     return distance - error, distance + error
@@ -278,11 +284,11 @@ def _nearest(
             upper = math.sqrt(own)
             ledger[r, old] = upper + clock[old]
         elif old >= 0:
-            lower, upper = _between(rows, coarse, r, x, near, old, work, clock[SCALE])
+            lower, upper = _between(rows, coarse, r, x, near, old, work, clock)
             ledger[r, old] = lower + clock[old]
         for k in range(n_clusters):
             if old < 0 or (k != old and not ledger[r, k] - clock[k] > _safe(upper, clock[MOST])):
-                lower, farther = _between(rows, coarse, r, x, near, k, work, clock[SCALE])
+                lower, farther = _between(rows, coarse, r, x, near, k, work, clock)
                 ledger[r, k] = lower + clock[k]
                 upper = min(upper, farther)
         limit = _safe(upper, clock[MOST])

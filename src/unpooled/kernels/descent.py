@@ -402,7 +402,7 @@ def _advance(clock: FloatArray, moves: FloatArray) -> None:
     """Centres have moved."""
     for u in range(len(clock)):
         fastest = 0.0
-        for k in range(clock.shape[1] - 4):
+        for k in range(clock.shape[1] - 5):
             clock[u, k] += moves[u, k]
             fastest = max(fastest, moves[u, k])
         clock[u, MOST] += fastest
