@@ -18,6 +18,7 @@ test: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 $(COMPILED)
 
 test-long: .venv/.test
 	$(BIN)/pytest -m long
@@ -37,6 +38,9 @@ bench-all: bench
 	$(BIN)/python benchmarks/exponents.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/kernel.py
+
+# Tests of compiled code, which are also run with the compiler switched off.
+COMPILED := $(addprefix tests/kernels/test_,clusters.py descent.py restarts.py)
 
 # Seconds for each thing that parses bytes.
 FUZZ_SECONDS ?= 60

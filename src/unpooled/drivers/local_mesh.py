@@ -236,9 +236,9 @@ def _tell(hosts: list[_Host], observe: Callable[[Note], None] | None) -> None:
 def _merged_notes(hosts: list[_Host]) -> Iterator[Note]:
     """Each round's notes put together, where every block has one."""
     for number in sorted({note.round for host in hosts for note in host.notes}):
-        parts = [note.body for host in hosts for note in host.notes if note.round == number]
-        if len(parts) == len(hosts):
-            yield Note(number, _merged(parts))
+        notes = [note for host in hosts for note in host.notes if note.round == number]
+        if len(notes) == len(hosts):
+            yield Note(number, _merged([note.body for note in notes]), notes[0].times)
 
 
 def _merged(parts: list[Body]) -> Body:

@@ -44,9 +44,9 @@ class Resending:
         sent = None
         if self._arrives < 1:
             rng = np.random.default_rng([exchange, *self._seeds])
-            times = rng.geometric(self._arrives, size=self._links.nnz)
+            copies = rng.geometric(self._arrives, size=self._links.nnz)
             sent = sp.csr_array(
-                (times, self._links.indices, self._links.indptr), shape=self._links.shape
+                (copies, self._links.indices, self._links.indptr), shape=self._links.shape
             )
         self._let_pass(sent, times)
         return sent

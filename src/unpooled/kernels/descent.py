@@ -121,41 +121,40 @@ def _turn(
         )
     elif reach < math.inf:
         pull_only(rows[a:z], ledger[a:z], x[u], pull, kind, bend)
-    per_rho, apart, work = terms[_PER_RHO], 0.0, np.empty((3, d))
+    per_rho, work, lap = terms[_PER_RHO], np.zeros((3, d)), np.zeros((2, n_clusters * d))
+    flat = x.reshape(len(x), n_clusters * d)
+    for n in range(first[u], first[u + 1]):
+        other = others[n]
+        for j in range(n_clusters * d):
+            difference = flat[u, j] - flat[other, j]
+            lap[0, j] += difference
+            lap[1, j] += difference * difference
+    toward = lap.reshape(2, n_clusters, d)
     for k in range(n_clusters):
         mass = sums[u, k, MASS]
-        for j in range(d):
-            work[0, j] = 0.0
-            work[1, j] = 0.0
-        for n in range(first[u], first[u + 1]):
-            other = others[n]
-            for j in range(d):
-                difference = x[u, k, j] - x[other, k, j]
-                work[0, j] += difference
-                work[1, j] += difference * difference
-        apart += fold(work, 1, d)
+        half = 0.5 / mass if mass > 0 else 0.0
+        cost += 0.5 * sums[u, k, SCATTER]
         for j in range(d):
             error = mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
-            work[1, j] = error * error
-            work[2, j] = error
+            work[0, j] += half * error * error
+            work[1, j] = error
         if reach < math.inf:
             for j in range(d):
-                work[2, j] += pull[k, j]
-        cost += 0.5 * sums[u, k, SCATTER]
-        if mass > 0:
-            cost += 0.5 * fold(work, 1, d) / mass
+                work[1, j] += pull[k, j]
         step = steps[u]
         if terms[_BY_CLUSTER] > 0:
             stiffness = mass * per_rho + (first[u + 1] - first[u])
             step = step / stiffness if stiffness > 0 else 0.0
         for j in range(d):
-            gradient = work[0, j] + work[2, j] * per_rho
+            gradient = toward[0, k, j] + work[1, j] * per_rho
             # Columns that are zero in all rows would decay to numbers that take processors long.
             way = step * gradient if abs(gradient) > _NOTHING else 0.0
             new[u, k, j] = x[u, k, j] - way
             way = new[u, k, j] - x[u, k, j]
-            work[1, j] = way * way
-        out[u, k] = math.sqrt(fold(work, 1, d))
+            work[2, j] = way * way
+        out[u, k] = math.sqrt(fold(work, 2, d))
+    cost += fold(work, 0, d)
+    apart = fold(lap, 1, n_clusters * d)
     out[u, _CHANGED], out[u, _COST], out[u, _APART] = changed, cost, apart
 
 
