@@ -100,7 +100,8 @@ def test_visits_find_what_plain_numpy_finds(kind: str, d: int) -> None:
         moves = np.linalg.norm(x - before, axis=1)
         s.clock[0, :3] += moves
         s.clock[0, MOST] += moves.max()
-        passed_by += (s.clock[0, MOST] < s.ledger[:, DUE]).sum()
+        way = s.clock[0, np.maximum(labels, 0)]
+        passed_by += (way + s.clock[0, MOST] < s.ledger[:, DUE]).sum()
         pull = np.zeros((3, d if reach < np.inf else 0))
         had_cost = np.where(labels >= 0, weights * loss.value(x[labels], rows), 0.0).sum()
         changed, extra = visit(

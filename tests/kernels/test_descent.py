@@ -50,7 +50,7 @@ def _plain(loss, s, x, how, weights):  # type: ignore[no-untyped-def]
     lap = np.einsum("ij,ijkd->ikd", adjacency, difference)
     apart = np.einsum("ij,ijkd->i", adjacency, difference**2)
     step = np.broadcast_to(how.steps[:, None], mass.shape)
-    if how.by_cluster:
+    if how.terms[descent._BY_CLUSTER]:
         step = how.steps[:, None] / (mass / RHO + adjacency.sum(axis=1)[:, None])
     return labels, x - step[..., None] * (lap + innovation / RHO), apart
 
@@ -103,26 +103,69 @@ def test_leaps_are_exchanges_one_after_the_other(loss: str) -> None:
     np.testing.assert_array_equal(here, y)
 
 
+@pytest.mark.parametrize("label", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_pull_alone(loss: str, label: bool) -> None:
+    s, x, how, weights = _case(loss, 5)
+    labels, stepped, _ = _plain(loss, s, x, how, weights)
+    if not label:
+        descent.exchange(s, x, np.empty_like(x), how, True)
+    links = GRAPH.adjacency
+    only = descent.slope(
+        links.indptr, links.indices, how.steps, RHO, LOSSES[loss][1], pull_only=True
+    )
+    pull = np.empty_like(x)
+    descent.exchange(s, x, pull, only, label)
+    np.testing.assert_array_equal(s.ledger[:, clusters.LABEL], labels)
+    toward = np.einsum("ij,ijkd->ikd", links.toarray(), x[:, None] - x[None])
+    np.testing.assert_allclose(pull / RHO, (x - stepped) / 0.02 - toward, atol=1e-12)
+
+
+def _calm(by_cluster: bool, graph: str, d: int = 70):  # type: ignore[no-untyped-def]
+    """A state in which no row is to be looked at again."""
+    s, x, how, _ = _case("k-means", d, by_cluster=by_cluster)
+    links = topology(graph, ("A", "B", "C", "D")).adjacency
+    how = descent.slope(
+        links.indptr, links.indices, how.steps, RHO, LOSSES["k-means"][1], by_cluster=by_cluster
+    )
+    descent.exchange(s, x, np.empty_like(x), how, True)
+    s.clock[:, clusters.SOONEST] = np.inf
+    return s, x, how
+
+
+def _leapt(s, x, how, rounds: int, **named):  # type: ignore[no-untyped-def]
+    rest = descent.Rest(0, 0.0, np.ones(4), np.array([np.inf, 0.0]))
+    here, there, book = x.copy(), np.empty_like(x), np.zeros((rounds, 5))
+    ended = descent.leap(s, here, there, how, rest, book, 0, 1e100, **named)
+    assert ended == (rounds, descent.RAN_ON)
+    return book, (there, here) if rounds % 2 else (here, there)
+
+
+@pytest.mark.parametrize("graph", ["star", "path", "ring", "complete"])
+@pytest.mark.parametrize("by_cluster", [False, True])
+@pytest.mark.parametrize("rounds", [1, 2, 25])
+def test_columns_on_their_own_are_the_same_to_the_last_digit(
+    graph: str, by_cluster: bool, rounds: int
+) -> None:
+    s, x, how = _calm(by_cluster, graph)
+    before, after = descent.drift(s, x, how, rounds)
+    _, (last, last_but_one) = _leapt(s, x, how, rounds)
+    np.testing.assert_array_equal(after, last)
+    np.testing.assert_array_equal(before, last_but_one)
+
+
 @pytest.mark.parametrize("by_cluster", [False, True])
 def test_folded_rounds_are_the_same_rounds(by_cluster: bool) -> None:
-    s, x, how, _ = _case("k-means", 40, by_cluster=by_cluster)
-    descent.exchange(s, x, np.empty_like(x), how, True)
-    s.clock[:, clusters.SOONEST] = np.inf  # no row is to be looked at again
-    part = fold(s, x, how)
-    rest = descent.Rest(0, 0.0, np.ones(4), np.array([np.inf, 0.0]))
-    books = []
-    clock = s.clock.copy()
-    for state, start, folded in ((part.state, part.z, True), (s, x, False)):
-        s.clock[:] = clock
-        book = np.zeros((25, 5))
-        here, there = start.copy(), np.empty_like(start)
-        assert descent.leap(state, here, there, how, rest, book, 0, 1e100, folded=folded) == (
-            25,
-            descent.RAN_ON,
-        )
-        books.append(book)
-    np.testing.assert_allclose(*books, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(part.unfolded(25), there, atol=1e-13)
+    s, x, how = _calm(by_cluster, "star")
+    part, clock = fold(s, x, how), s.clock.copy()
+    folded, _ = _leapt(part.state, part.z, how, 25, slack=part.slack)
+    seen = s.clock.copy()
+    s.clock[:] = clock
+    whole, _ = _leapt(s, x, how, 25)
+    np.testing.assert_allclose(folded, whole, rtol=1e-9, atol=1e-12)
+    ways = [*range(3), clusters.MOST]
+    assert (seen[:, ways] >= s.clock[:, ways]).all()  # never less than centres have come
+    np.testing.assert_allclose(seen, s.clock, rtol=1e-9)
 
 
 def test_folded_rounds_end_when_a_row_is_due() -> None:
@@ -132,7 +175,6 @@ def test_folded_rounds_end_when_a_row_is_due() -> None:
     s.clock[2, clusters.SOONEST] = s.clock[2, clusters.MOST]
     rest = descent.Rest(0, 0.0, np.ones(4), np.array([np.inf, 0.0]))
     ended = descent.leap(
-        part.state, part.z, part.z.copy(), how, rest, np.zeros((9, 5)), 3, 1e100,
-        folded=True,
-    )  # fmt: skip
+        part.state, part.z, part.z.copy(), how, rest, np.zeros((9, 5)), 3, 1e100, slack=part.slack
+    )
     assert ended == (3, descent.ROWS_DUE)

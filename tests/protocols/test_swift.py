@@ -57,15 +57,17 @@ def _parties(name: str, seed: int = 0) -> Parties:
     return Parties.of([rows[s] for s in spans], weights=[weights[s] for s in spans])
 
 
-@pytest.fixture(params=["alone", "watched", "three blocks"])
+WAYS: dict[str, dict[str, object]] = {
+    "alone": {},
+    "watched": {"options": Options(watch=lambda *_: None)},
+    "three blocks": {"blocks": 3},
+}
+"""All rounds at once; one after the other; with users on several hosts."""
+
+
+@pytest.fixture(params=WAYS)
 def how(request: pytest.FixtureRequest) -> dict[str, object]:
-    """All rounds at once; one after the other; with users on several hosts."""
-    ways: dict[str, dict[str, object]] = {
-        "alone": {},
-        "watched": {"options": Options(watch=lambda *_: None)},
-        "three blocks": {"blocks": 3},
-    }
-    return ways[request.param]
+    return WAYS[request.param]
 
 
 def _both(monkeypatch: pytest.MonkeyPatch, protocol: DGC, parties: Parties, how):  # type: ignore[no-untyped-def]
@@ -181,6 +183,28 @@ def _series(notes: list[Note], name: str) -> np.ndarray:
             for note in notes
         ]
     )
+
+
+@pytest.mark.parametrize("solver", ["plain", "nesterov"])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("loss", ["k-means", "huber", "logistic", "fair"])
+def test_the_same_bits_however_users_are_spread(
+    monkeypatch: pytest.MonkeyPatch, loss: str, wide: bool, solver: str
+) -> None:
+    """All rounds at once, some of them a few columns at a time; one by one; on several hosts."""
+    parties = _wide_parties("blobs") if wide else _parties("blobs")
+    protocol = DGC(
+        Start(3, parties.rows[[0, 40, 70]]), loss=LOSSES[loss], max_rounds=800, solver=solver
+    )
+    calm = []
+    monkeypatch.setattr(swift, "fold", lambda *state: calm.append(state) or fold(*state))
+    monkeypatch.setattr(dgc, "WORTH_COMPILING", 0)
+    graph = topology("ring", parties.names)
+    runs = [run_mesh(protocol, parties, graph, **ways) for ways in WAYS.values()]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.result["centers"], runs[0].result["centers"])
+        np.testing.assert_array_equal(run.result["rounds"], runs[0].result["rounds"])
+    assert bool(calm) == (wide and loss == "k-means" and solver == "plain")
 
 
 @pytest.mark.parametrize("inner_steps", [2, 5])

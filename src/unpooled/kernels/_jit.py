@@ -4,6 +4,9 @@ Compiled code is kept beside the sources (or in the user's cache folder, where t
 so only the first call after an installation waits for it. Nothing may be reordered (no fastmath):
 a sum has one order of addition, on every machine.
 
+The compiler's cache goes by the file that a function is in, but what a function compiles to depends
+on functions of other files too: compiled code that is older than any of the sources is dropped.
+
 Importing this takes a while; modules that are part of ``import unpooled`` import what is compiled
 where they use it.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, cast
 
@@ -31,6 +35,17 @@ _ONE_AT_A_TIME = Lock()
 prange = numba.prange
 
 
+def drop_older(folder: Path) -> None:
+    """Drops compiled code that is older than a source in the folder."""
+    newest = max(source.stat().st_mtime for source in folder.glob("*.py"))
+    for index in folder.glob("__pycache__/*.nbi"):
+        if index.stat().st_mtime < newest:
+            index.unlink(missing_ok=True)
+
+
+drop_older(Path(__file__).parent)
+
+
 def jit(function: Function) -> Function:
     """Compiled; for one core."""
     return cast(Function, numba.njit(**_OPTIONS)(function))
@@ -39,6 +54,11 @@ def jit(function: Function) -> Function:
 def inner(function: Function) -> Function:
     """Compiled; for one core, and for calls from what is compiled only."""
     return cast(Function, numba.njit(**_INNER)(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compiled into where it is called, which saves handing over arrays: for single calls."""
+    return cast(Function, numba.njit(forceinline=True, **_INNER)(function))
 
 
 def on_all_cores(function: Function) -> Function:

@@ -6,9 +6,11 @@ may have changed. Let d(k) be its distance to centre k when that was last measur
 the centre has come since then, step by step: the distance now is between d(k) - p(k) and
 d(k) + p(k) (Elkan 2003). A row stays as long as its own upper bound is below all other lower
 bounds. And since no bound moves faster than the user's fastest centre, a row with the gap g between
-these bounds is safe until the fastest centres have come g/2 further: that is its *deadline*. Rows
-whose deadline has not passed are passed by, users without such rows altogether. What rounding may
-do to a bound is taken off the gap.
+these bounds is safe until its own centre and the fastest ones have come g further between them:
+that is its *deadline*. Rows whose deadline has not passed are passed by, users without such rows
+altogether. What rounding may do to a bound is taken off the gap. Where the gap has become smaller
+than the way that the fastest centres have come since, those bounds that are nearest are measured
+anew before they have to be: the row would be looked at ever more often otherwise.
 
 Where rows are so narrow that bounds for every centre would fill more memory than they do, a row has
 one bound for all other centres together, which falls as fast as the fastest centre moves (Hamerly
@@ -41,14 +43,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.kernels._jit import inner
+from unpooled.kernels._jit import inlined, inner
 from unpooled.types import FloatArray, IntArray
 
 Coarse: TypeAlias = NDArray[np.float32]
 
 KMEANS, HUBER, LOGISTIC, FAIR = range(4)
 
-WEIGHT, LABEL, HELD, NEAR, DUE = -5, -4, -3, -2, -1
+STAMP, WEIGHT, LABEL, HELD, NEAR, DUE = -6, -5, -4, -3, -2, -1
 BLUR, SCALE, MOST, SOONEST, LOOSE = -5, -4, -3, -2, -1
 MASS, SCATTER, SIZE = -3, -2, -1
 
@@ -72,18 +74,19 @@ class Clusters(NamedTuple):
     coarse: Coarse
     """(n, d and some zeros) y' of the text; (n, 0) where rows are not wide."""
     ledger: FloatArray
-    """(n, K + 5) The least that the distance to each centre can have been when it was measured,
-    plus that centre's way then; or (n, 1 + 5), the least of the distances to all but the own, plus
-    MOST then; WEIGHT; LABEL: the row's cluster, -1 before it is looked at; HELD:
-    whether it is held; NEAR: the most that the distance to the own centre can have been, less its
-    way then; DUE: the deadline, a time on MOST."""
+    """(n, K + 6) The least that the distance to each centre can have been when it was measured,
+    plus that centre's way then; STAMP: MOST when old bounds were last measured anew. Or (n, 1 + 5),
+    the least of the distances to all but the own, plus MOST then. In both WEIGHT; LABEL: the row's
+    cluster, -1 before it is looked at; HELD: whether it is held; NEAR: the most that the distance
+    to the own centre can have been, less its way then; DUE: the deadline, a sum of the own centre's
+    way and MOST."""
     starts: IntArray
     """(m + 1) User u has the rows from starts[u] up to starts[u + 1]."""
     clock: FloatArray
     """(m, K + 5) How far each centre has come; SCALE: s of the text; BLUR: what half the digits
     leave open of a distance and s, as a part of these; MOST: how far the fastest
-    have come, step by step; SOONEST: the first deadline of the user's rows; LOOSE: how many of
-    these are loose."""
+    have come, step by step; SOONEST: the MOST before which none of the user's rows is due; LOOSE:
+    how many of these are loose."""
     sums: FloatArray
     """(m, 2 K + 1, d + 3) Of the rows that cluster k holds, the sum of w (y - o); MASS: of w;
     SCATTER: of w |y - mean|^2; SIZE: how many there are. At K + k, what rounding has kept out of
@@ -94,7 +97,7 @@ def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_cluster
     """The state before any row was looked at."""
     (n, d), m, k = rows.shape, len(offsets) - 1, n_clusters
     rows = np.ascontiguousarray(rows)
-    ledger = np.zeros((n, (k if 4 * k <= d else 1) + 5))
+    ledger = np.zeros((n, k + 6 if 4 * k <= d else 1 + 5))
     ledger[:, WEIGHT] = weights
     ledger[:, LABEL] = -1
     ledger[:, DUE] = -np.inf
@@ -104,7 +107,7 @@ def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_cluster
     sums = np.zeros((m, 2 * k + 1, d + 3))
     some = np.diff(offsets) > 0
     sums[some, -1, :d] = rows[offsets[:-1][some]]
-    coarse = np.zeros((n, -(-d // 32) * 32 if d >= _WIDE else 0), dtype=np.float32)
+    coarse = np.zeros((n, -(-d // 64) * 64 if d >= _WIDE else 0), dtype=np.float32)
     if d >= _WIDE:
         for u in np.flatnonzero(some):
             own = slice(offsets[u], offsets[u + 1])
@@ -145,13 +148,22 @@ def squared(x: FloatArray, i: int, y: FloatArray, r: int, d: int) -> float:
 
 @inner
 def fold(work: FloatArray | Coarse, i: int, width: int) -> float:
-    """The sum of so many numbers: one half is added to the other, and so on."""
-    while width > 1:
+    """The sum of so many numbers: one half is added to the other, and so on; the last few are
+    added to four sums, and these in pairs."""
+    while width > 32:
         half = (width + 1) // 2
         for j in range(width - half):
             work[i, j] += work[i, j + half]
         width = half
-    return float(work[i, 0])
+    a0 = a1 = a2 = a3 = 0.0
+    for j in range(0, width - 3, 4):
+        a0 += work[i, j]
+        a1 += work[i, j + 1]
+        a2 += work[i, j + 2]
+        a3 += work[i, j + 3]
+    for j in range(width - width % 4, width):
+        a0 += work[i, j]
+    return (a0 + a1) + (a2 + a3)
 
 
 @inner
@@ -177,22 +189,23 @@ def force(kind: float, bend: float, squared: float) -> float:
     return bend / t if t > bend else 1.0
 
 
-@inner
+@inlined
 def _safe(upper: float, most: float) -> float:
     """What a lower bound must be above for the centre to be farther away than ``upper``."""
     return upper + _ROUNDING * upper + _DRIFT * most
 
 
-@inner
+@inlined
 def _gap(ledger: FloatArray, r: int, clock: FloatArray, label: int) -> float:
     """How much the lowest of the other centres' bounds is above what is safe."""
-    lowest = math.inf
-    if ledger.shape[1] == 6 and len(clock) > 6:
+    lowest, n_clusters = math.inf, len(clock) - 5
+    if ledger.shape[1] == 6 and n_clusters > 1:
         lowest = ledger[r, 0] - clock[MOST]
     else:
-        for k in range(ledger.shape[1] - 5):
-            if k != label:
-                lowest = min(lowest, ledger[r, k] - clock[k])
+        for k in range(n_clusters):
+            bound = ledger[r, k] - clock[k]
+            if k != label and bound < lowest:
+                lowest = bound
     return lowest - _safe(ledger[r, NEAR] + clock[label], clock[MOST])
 
 
@@ -211,21 +224,26 @@ def _between(
     if coarse.shape[1] == 0:
         distance = math.sqrt(squared(x, k, rows, r, x.shape[1]))
         return distance, distance
-    quarter = coarse.shape[1] // 4
-    for j in range(quarter):
+    eighth = coarse.shape[1] // 8
+    for j in range(eighth):
         z0 = near[k, j] - coarse[r, j]
-        z1 = near[k, j + quarter] - coarse[r, j + quarter]
-        z2 = near[k, j + 2 * quarter] - coarse[r, j + 2 * quarter]
-        z3 = near[k, j + 3 * quarter] - coarse[r, j + 3 * quarter]
-        work[0, j] = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
-    distance = clock[SCALE] * math.sqrt(fold(work, 0, quarter))
+        z1 = near[k, j + eighth] - coarse[r, j + eighth]
+        z2 = near[k, j + 2 * eighth] - coarse[r, j + 2 * eighth]
+        z3 = near[k, j + 3 * eighth] - coarse[r, j + 3 * eighth]
+        z4 = near[k, j + 4 * eighth] - coarse[r, j + 4 * eighth]
+        z5 = near[k, j + 5 * eighth] - coarse[r, j + 5 * eighth]
+        z6 = near[k, j + 6 * eighth] - coarse[r, j + 6 * eighth]
+        z7 = near[k, j + 7 * eighth] - coarse[r, j + 7 * eighth]
+        one, two = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3), z4 * z4 + z5 * z5
+        work[0, j] = one + (two + (z6 * z6 + z7 * z7))
+    distance = clock[SCALE] * math.sqrt(fold(work, 0, eighth))
     error = clock[BLUR] * (distance + clock[SCALE])
     if not distance + error < math.inf:  # beyond what half the digits can say
         return 0.0, math.inf
     return distance - error, distance + error
 
 
-@inner
+@inlined
 def _two_nearest(
     rows: FloatArray,
     ledger: FloatArray,
@@ -243,8 +261,8 @@ def _two_nearest(
         ledger[r, NEAR] = math.sqrt(own) - clock[label]
         gap = _gap(ledger, r, clock, label)
     if not gap > 0:
-        label, own, second = 0, squared(x, 0, rows, r, d), math.inf
-        for k in range(1, n_clusters):
+        label, own, second = 0, math.inf, math.inf
+        for k in range(n_clusters):
             found = squared(x, k, rows, r, d)
             if found < own:
                 label, own, second = k, found, own
@@ -253,11 +271,11 @@ def _two_nearest(
         ledger[r, 0] = math.sqrt(second) + clock[MOST]
         ledger[r, NEAR] = math.sqrt(own) - clock[label]
         gap = _gap(ledger, r, clock, label)
-    ledger[r, DUE] = clock[MOST] + 0.5 * gap if gap > 0 else -math.inf
+    ledger[r, DUE] = clock[label] + clock[MOST] + gap if gap > 0 else -math.inf
     return label, own
 
 
-@inner
+@inlined
 def _nearest(
     rows: FloatArray,
     coarse: Coarse,
@@ -276,10 +294,10 @@ def _nearest(
     """
     n_clusters, d = x.shape
     old = int(ledger[r, LABEL])
-    label = old
+    label, fresh = old, False
     gap = _gap(ledger, r, clock, label) if old >= 0 else -1.0
     if not gap > 0:
-        upper = math.inf
+        upper, fresh = math.inf, True
         if own >= 0:
             upper = math.sqrt(own)
             ledger[r, old] = upper + clock[old]
@@ -310,7 +328,19 @@ def _nearest(
             upper = math.sqrt(own)
         ledger[r, NEAR] = upper - clock[label]
         gap = _gap(ledger, r, clock, label)
-    ledger[r, DUE] = clock[MOST] + 0.5 * gap if gap > 0 else -math.inf
+    since = clock[MOST] - ledger[r, STAMP]
+    if gap < since:
+        if not fresh:
+            lower, upper = _between(rows, coarse, r, x, near, label, work, clock)
+            ledger[r, NEAR] = min(ledger[r, NEAR], upper - clock[label])
+        limit = _safe(ledger[r, NEAR] + clock[label], clock[MOST]) + since
+        for k in range(n_clusters):
+            if k != label and ledger[r, k] - clock[k] < limit:
+                lower, upper = _between(rows, coarse, r, x, near, k, work, clock)
+                ledger[r, k] = max(ledger[r, k], lower + clock[k])
+        ledger[r, STAMP] = clock[MOST]
+        gap = _gap(ledger, r, clock, label)
+    ledger[r, DUE] = clock[label] + clock[MOST] + gap if gap > 0 else -math.inf
     return label, own
 
 
@@ -387,9 +417,9 @@ def visit(
     soonest, loose = math.inf, 0
     for r in range(len(rows)):
         before, held, weight = int(ledger[r, LABEL]), ledger[r, HELD] > 0, ledger[r, WEIGHT]
-        passed = not clock[MOST] < ledger[r, DUE]
+        passed = before < 0 or not clock[before] + clock[MOST] < ledger[r, DUE]
         if held and not passed:
-            soonest = min(soonest, ledger[r, DUE])
+            soonest = min(soonest, ledger[r, DUE] - clock[before])
             continue
         label, own = before, -1.0
         if before >= 0 and reach < math.inf:
@@ -406,8 +436,9 @@ def visit(
         if reach < math.inf:
             holds = math.sqrt(own) <= reach
             if holds:
-                gap = reach - _safe(math.sqrt(own), clock[MOST])
-                due = clock[MOST] + gap if gap > 0 else -math.inf
+                # Half of it at least is not of the own centre's making.
+                gap = 2.0 * (reach - _safe(math.sqrt(own), clock[MOST]))
+                due = clock[label] + clock[MOST] + gap if gap > 0 else -math.inf
                 ledger[r, DUE] = min(ledger[r, DUE], due)
         if label != before or not holds or not held:
             if before >= 0:
@@ -430,8 +461,8 @@ def visit(
             pulls = weight * force(kind, bend, own)
             for j in range(d):
                 pull[label, j] += pulls * (x[label, j] - rows[r, j])
-        soonest = min(soonest, ledger[r, DUE])
-    clock[SOONEST], clock[LOOSE] = soonest, loose
+        soonest = min(soonest, ledger[r, DUE] - clock[label])
+    clock[SOONEST], clock[LOOSE] = clock[MOST] + 0.5 * (soonest - clock[MOST]), loose
     return changed, extra
 
 

@@ -8,12 +8,17 @@ An exchange takes every user's centres x_i(k) a step down,
 
 with N, S, o and loose rows as in :mod:`unpooled.kernels.clusters`. Neighbours come in the order of
 the links, so the sum over them is the same however users are spread over hosts.
+
+A column of centres knows nothing of the others. So rounds in which no row is looked at can be gone
+through for a few columns of one cluster at a time, which stay as near to the processor as can be
+(`drift`); how many such rounds there are, and what is to be noted of them, is found in fewer
+coordinates before (:mod:`unpooled.kernels.folding`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,6 +26,7 @@ from unpooled.kernels._jit import (
     inner,
     inner_on_all_cores,
     jit,
+    on_all_cores,
     one_at_a_time,
     prange,
 )
@@ -39,6 +45,9 @@ from unpooled.kernels.clusters import (
 )
 from unpooled.types import FloatArray, IntArray
 
+Index: TypeAlias = int | np.int64
+"""Turns on all cores are numbered without a sign, for which there would be code of its own."""
+
 CHANGED, MOVED, COST, APART, SPREAD = range(5)
 """What is noted of a round: how many rows changed cluster; how far the fastest centre went; what
 rows cost before the step, in the clusters they were in, without 1/rho; the squared distances of
@@ -46,10 +55,12 @@ users to their neighbours before it; the largest distance of a user's centre to 
 after it."""
 _CHANGED, _COST, _APART = -3, -2, -1
 
-_BY_CLUSTER, _PER_RHO, _KIND, _BEND, _REACH = range(5)
+_BY_CLUSTER, _PER_RHO, _KIND, _BEND, _REACH, _PULL_ONLY = range(6)
 
-_LITTLE = 1 << 17
+_LITTLE = 1 << 12
 """Numbers that one core is soon through with."""
+_NEARBY = 1 << 12
+"""Numbers of each kind that, with some others, stay near the processor."""
 _NOTHING = 1e-140
 """A gradient that takes centres nowhere."""
 
@@ -63,13 +74,8 @@ class Slope(NamedTuple):
     steps: FloatArray
     """(m,) a_i, or alpha where steps go by clusters."""
     terms: FloatArray
-    """(5,) Whether a_i(k) = alpha / (N/rho + |N_i|), as Kar & Swenson step; 1/rho; the loss: its
-    kind, where it bends, and up to where it is the square."""
-
-    @property
-    def by_cluster(self) -> bool:
-        """Whether steps go by the weight of clusters."""
-        return bool(self.terms[_BY_CLUSTER] > 0)
+    """(6,) Whether a_i(k) = alpha / (N/rho + |N_i|), as Kar & Swenson step; 1/rho; the loss: its
+    kind, where it bends, and up to where it is the square; whether G is all that is wanted."""
 
     @property
     def per_rho(self) -> float:
@@ -84,16 +90,34 @@ def slope(
     rho: float,
     loss: tuple[float, float, float],
     *,
-    by_cluster: bool,
+    by_cluster: bool = False,
+    pull_only: bool = False,
 ) -> Slope:
-    """The slope of a loss, given as the last three of its terms."""
-    terms = np.array([float(by_cluster), 1.0 / rho, *loss])
+    """The slope of a loss, given as three of its terms."""
+    terms = np.array([float(by_cluster), 1.0 / rho, *loss, float(pull_only)])
     return Slope(first.astype(np.int64), others.astype(np.int64), steps, terms)
 
 
 @inner
+def _length_of_step(alpha: float, mass: float, degree: int, terms: FloatArray) -> float:
+    """a_i(k)"""
+    if terms[_BY_CLUSTER] > 0:
+        stiffness = mass * terms[_PER_RHO] + degree
+        return alpha / stiffness if stiffness > 0 else 0.0
+    return alpha
+
+
+@inner
+def _stepped(x: float, toward: float, pull: float, per_rho: float, step: float) -> float:
+    """Where a step leads from x, one number of a centre."""
+    gradient = toward + pull * per_rho
+    # Columns that are zero in all rows would decay to numbers that take processors long.
+    return x - (step * gradient if abs(gradient) > _NOTHING else 0.0)
+
+
+@inner
 def _turn(
-    u: int,
+    u: Index,
     rows: FloatArray,
     coarse: Coarse,
     ledger: FloatArray,
@@ -121,41 +145,43 @@ def _turn(
         )
     elif reach < math.inf:
         pull_only(rows[a:z], ledger[a:z], x[u], pull, kind, bend)
-    per_rho, work, lap = terms[_PER_RHO], np.zeros((3, d)), np.zeros((2, n_clusters * d))
-    flat = x.reshape(len(x), n_clusters * d)
-    for n in range(first[u], first[u + 1]):
-        other = others[n]
-        for j in range(n_clusters * d):
-            difference = flat[u, j] - flat[other, j]
-            lap[0, j] += difference
-            lap[1, j] += difference * difference
-    toward = lap.reshape(2, n_clusters, d)
+    # Along the columns: what clusters cost, what is apart, a step; toward neighbours, and G. Loops
+    # are short, as processors are given several numbers at a time only where little is written.
+    work, origin, per_rho = np.zeros((5, d)), 2 * n_clusters, terms[_PER_RHO]
     for k in range(n_clusters):
         mass = sums[u, k, MASS]
         half = 0.5 / mass if mass > 0 else 0.0
         cost += 0.5 * sums[u, k, SCATTER]
         for j in range(d):
-            error = mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
-            work[0, j] += half * error * error
-            work[1, j] = error
+            work[4, j] = mass * (x[u, k, j] - sums[u, origin, j]) - sums[u, k, j]
+        for j in range(d):
+            work[0, j] += half * work[4, j] * work[4, j]
         if reach < math.inf:
             for j in range(d):
-                work[1, j] += pull[k, j]
-        step = steps[u]
-        if terms[_BY_CLUSTER] > 0:
-            stiffness = mass * per_rho + (first[u + 1] - first[u])
-            step = step / stiffness if stiffness > 0 else 0.0
+                work[4, j] += pull[k, j]
+        if terms[_PULL_ONLY] > 0:
+            for j in range(d):
+                new[u, k, j] = work[4, j]
+            continue
         for j in range(d):
-            gradient = toward[0, k, j] + work[1, j] * per_rho
-            # Columns that are zero in all rows would decay to numbers that take processors long.
-            way = step * gradient if abs(gradient) > _NOTHING else 0.0
-            new[u, k, j] = x[u, k, j] - way
+            work[3, j] = 0.0
+        for n in range(first[u], first[u + 1]):
+            other = others[n]
+            for j in range(d):
+                work[2, j] = x[u, k, j] - x[other, k, j]
+            for j in range(d):
+                work[3, j] += work[2, j]
+            for j in range(d):
+                work[1, j] += work[2, j] * work[2, j]
+        step = _length_of_step(steps[u], mass, first[u + 1] - first[u], terms)
+        for j in range(d):
+            new[u, k, j] = _stepped(x[u, k, j], work[3, j], work[4, j], per_rho, step)
+        for j in range(d):
             way = new[u, k, j] - x[u, k, j]
             work[2, j] = way * way
         out[u, k] = math.sqrt(fold(work, 2, d))
     cost += fold(work, 0, d)
-    apart = fold(lap, 1, n_clusters * d)
-    out[u, _CHANGED], out[u, _COST], out[u, _APART] = changed, cost, apart
+    out[u, _CHANGED], out[u, _COST], out[u, _APART] = changed, cost, fold(work, 1, d)
 
 
 @inner
@@ -190,30 +216,7 @@ def _turns(
     label: bool,
     out: FloatArray,
 ) -> None:
-    for u in prange(len(new)):
-        _turn(
-            u, rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms,
-            label, out,
-        )  # fmt: skip
-
-
-@inner
-def _exchange(
-    rows: FloatArray,
-    coarse: Coarse,
-    ledger: FloatArray,
-    starts: IntArray,
-    clock: FloatArray,
-    sums: FloatArray,
-    x: FloatArray,
-    new: FloatArray,
-    first: IntArray,
-    others: IntArray,
-    steps: FloatArray,
-    terms: FloatArray,
-    label: bool,
-    out: FloatArray,
-) -> None:
+    """An exchange of all users."""
     if _is_little(rows, clock, new, label, terms):
         for u in range(len(new)):
             _turn(
@@ -221,127 +224,16 @@ def _exchange(
                 label, out,
             )  # fmt: skip
     else:
-        _turns(
-            rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, label,
-            out,
-        )  # fmt: skip
-
-
-@jit
-def _once(
-    rows: FloatArray,
-    coarse: Coarse,
-    ledger: FloatArray,
-    starts: IntArray,
-    clock: FloatArray,
-    sums: FloatArray,
-    x: FloatArray,
-    new: FloatArray,
-    first: IntArray,
-    others: IntArray,
-    steps: FloatArray,
-    terms: FloatArray,
-    label: bool,
-    out: FloatArray,
-) -> None:
-    _exchange(
-        rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, label, out
-    )  # fmt: skip
-
-
-@one_at_a_time
-def exchange(s: Clusters, x: FloatArray, new: FloatArray, how: Slope, label: bool) -> FloatArray:
-    """One exchange: from ``x``, the block's centres and then those heard, to ``new``.
-
-    With ``label`` rows are put in clusters first. Returns how many changed at each user.
-    """
-    out = np.empty((len(new), new.shape[1] + 3))
-    _once(*s, x, new, *how, label, out)
-    return out[:, _CHANGED]
-
-
-@inner
-def _innovation(
-    u: int,
-    rows: FloatArray,
-    coarse: Coarse,
-    ledger: FloatArray,
-    starts: IntArray,
-    clock: FloatArray,
-    sums: FloatArray,
-    x: FloatArray,
-    out: FloatArray,
-    terms: FloatArray,
-    label: bool,
-    moved: FloatArray,
-) -> None:
-    """G of one user."""
-    _, n_clusters, d = x.shape
-    kind, bend, reach = terms[_KIND], terms[_BEND], terms[_REACH]
-    a, z = starts[u], starts[u + 1]
-    if label:
-        moved[u], _ = visit(
-            rows[a:z], coarse[a:z], ledger[a:z], clock[u], sums[u], x[u], out[u], kind, bend, reach
-        )
-    else:
-        pull_only(rows[a:z], ledger[a:z], x[u], out[u], kind, bend)
-    for k in range(n_clusters):
-        mass = sums[u, k, MASS]
-        for j in range(d):
-            out[u, k, j] += mass * (x[u, k, j] - sums[u, 2 * n_clusters, j]) - sums[u, k, j]
-
-
-@inner_on_all_cores
-def _innovations(
-    rows: FloatArray,
-    coarse: Coarse,
-    ledger: FloatArray,
-    starts: IntArray,
-    clock: FloatArray,
-    sums: FloatArray,
-    x: FloatArray,
-    out: FloatArray,
-    terms: FloatArray,
-    label: bool,
-    moved: FloatArray,
-) -> None:
-    for u in prange(len(x)):
-        _innovation(u, rows, coarse, ledger, starts, clock, sums, x, out, terms, label, moved)
-
-
-@jit
-def _innovate(
-    rows: FloatArray,
-    coarse: Coarse,
-    ledger: FloatArray,
-    starts: IntArray,
-    clock: FloatArray,
-    sums: FloatArray,
-    x: FloatArray,
-    out: FloatArray,
-    terms: FloatArray,
-    label: bool,
-    moved: FloatArray,
-) -> None:
-    if _is_little(rows, clock, x, label, terms):
-        for u in range(len(x)):
-            _innovation(u, rows, coarse, ledger, starts, clock, sums, x, out, terms, label, moved)
-    else:
-        _innovations(rows, coarse, ledger, starts, clock, sums, x, out, terms, label, moved)
-
-
-@one_at_a_time
-def innovate(s: Clusters, x: FloatArray, how: Slope, label: bool) -> tuple[FloatArray, FloatArray]:
-    """G of the text above, for metrics in which a step is more than that; and how many rows of
-    each user changed cluster."""
-    out, changed = np.zeros_like(x), np.zeros(len(x))
-    _innovate(*s, x, out, how.terms, label, changed)
-    return out, changed
+        for u in prange(len(new)):
+            _turn(
+                np.int64(u), rows, coarse, ledger, starts, clock, sums, x, new, first, others,
+                steps, terms, label, out,
+            )  # fmt: skip
 
 
 @inner
 def _bill(
-    u: int,
+    u: Index,
     rows: FloatArray,
     ledger: FloatArray,
     starts: IntArray,
@@ -353,20 +245,7 @@ def _bill(
     out[u] = paid(rows[a:z], ledger[a:z], x[u], terms[_KIND], terms[_BEND])
 
 
-@inner_on_all_cores
-def _bills(
-    rows: FloatArray,
-    ledger: FloatArray,
-    starts: IntArray,
-    x: FloatArray,
-    terms: FloatArray,
-    out: FloatArray,
-) -> None:
-    for u in prange(len(x)):
-        _bill(u, rows, ledger, starts, x, terms, out)
-
-
-@jit
+@on_all_cores
 def _paid(
     rows: FloatArray,
     ledger: FloatArray,
@@ -379,7 +258,8 @@ def _paid(
         for u in range(len(x)):
             _bill(u, rows, ledger, starts, x, terms, out)
     else:
-        _bills(rows, ledger, starts, x, terms, out)
+        for u in prange(len(x)):
+            _bill(np.int64(u), rows, ledger, starts, x, terms, out)
 
 
 @one_at_a_time
@@ -396,21 +276,11 @@ def costs(s: Clusters, x: FloatArray, how: Slope) -> FloatArray:
     return np.asarray(0.5 * (sums[..., SCATTER] + about).sum(axis=1))
 
 
-@jit
-def _advance(clock: FloatArray, moves: FloatArray) -> None:
-    """Centres have moved."""
-    for u in range(len(clock)):
-        fastest = 0.0
-        for k in range(clock.shape[1] - 5):
-            clock[u, k] += moves[u, k]
-            fastest = max(fastest, moves[u, k])
-        clock[u, MOST] += fastest
-
-
-@one_at_a_time
 def follow(s: Clusters, before: FloatArray, x: FloatArray) -> None:
     """Centres are ``x`` now, after they were ``before``."""
-    _advance(s.clock, np.sqrt(np.square(x - before).sum(axis=2)))
+    moves = np.sqrt(np.square(x - before).sum(axis=2))
+    s.clock[:, : x.shape[1]] += moves
+    s.clock[:, MOST] += moves.max(axis=1)
 
 
 class Rest(NamedTuple):
@@ -434,7 +304,7 @@ _GOOD_WHILE = 64
 
 
 @inner
-def _apart(x: FloatArray, k: int, squares: FloatArray) -> None:
+def _apart(x: FloatArray, k: Index, squares: FloatArray) -> None:
     """|x_i(k) - mean over users|^2 for all of them."""
     m, _, d = x.shape
     work = np.zeros((2, d))
@@ -451,19 +321,14 @@ def _apart(x: FloatArray, k: int, squares: FloatArray) -> None:
 
 
 @inner_on_all_cores
-def _all_apart(x: FloatArray, squares: FloatArray) -> None:
-    for k in prange(x.shape[1]):
-        _apart(x, k, squares)
-
-
-@inner
 def _consensus(x: FloatArray, squares: FloatArray) -> None:
     """(K, m) |x_i(k) - mean over users|^2."""
-    if x.size > _LITTLE:
-        _all_apart(x, squares)
-    else:
+    if x.size <= _LITTLE:
         for k in range(x.shape[1]):
             _apart(x, k, squares)
+    else:
+        for k in prange(x.shape[1]):
+            _apart(x, np.int64(k), squares)
 
 
 @jit
@@ -487,29 +352,35 @@ def _leap(
     book: FloatArray,
     begun: int,
     bound: float,
-    folded: bool,
+    label: bool,
+    once: bool,
+    slack: float,
     may_fold: bool,
+    out: FloatArray,
 ) -> tuple[int, int]:
-    m, n_clusters, _ = x.shape
-    out, squares = np.zeros((m, n_clusters + 3)), np.zeros((n_clusters, m))
+    m, n_clusters, _ = new.shape
+    squares = np.zeros((n_clusters, m))
     for t in range(begun, len(book)):
-        if folded:
+        if slack >= 0:
             for u in range(m):
                 if not clock[u, MOST] < clock[u, SOONEST]:
                     return t, ROWS_DUE
-        _exchange(
-            rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, True,
+        _turns(
+            rows, coarse, ledger, starts, clock, sums, x, new, first, others, steps, terms, label,
             out,
         )  # fmt: skip
-        _advance(clock, out)
+        if once:
+            return t + 1, RAN_ON
         x, new = new, x
         _consensus(x, squares)
         worst, unrest, farthest, calm = 0.0, 0.0, 0.0, may_fold
         for u in range(m):
             fastest = 0.0
             for k in range(n_clusters):
+                clock[u, k] += out[u, k] + max(slack, 0.0)
                 fastest = max(fastest, out[u, k])
                 worst = max(worst, squares[k, u])
+            clock[u, MOST] += fastest + max(slack, 0.0)
             farthest = max(farthest, clock[u, MOST])
             changed = out[u, _CHANGED] > 0
             unrest = max(unrest, math.inf if changed else fastest / units[u])
@@ -543,14 +414,115 @@ def leap(
     begun: int,
     bound: float,
     *,
-    folded: bool = False,
+    slack: float = -1.0,
     may_fold: bool = False,
 ) -> tuple[int, int]:
     """Rounds of one exchange, from number ``begun`` on, as many as the book (T, 5) has room for.
 
     Returns how many rounds there have been then, and how they ended; centres are in ``new`` if
-    there were an odd number of rounds, else in ``x``. ``bound`` is how far centres may go; see
-    :mod:`unpooled.kernels.folding` for the rest.
+    there were an odd number of rounds, else in ``x``. ``bound`` is how far centres may go. In
+    coordinates of :mod:`unpooled.kernels.folding`, ``slack`` is what centres may have moved in a
+    round beyond what is seen there; otherwise it is below 0, and with ``may_fold`` rounds end when
+    they could go on there.
     """
-    rounds, end = _leap(*s, x, new, *how, *rest, book, begun, bound, folded, may_fold)
+    out = np.empty((len(new), new.shape[1] + 3))
+    rounds, end = _leap(
+        *s, x, new, *how, *rest, book, begun, bound, True, False, slack, may_fold, out
+    )
     return int(rounds), int(end)
+
+
+@one_at_a_time
+def exchange(s: Clusters, x: FloatArray, new: FloatArray, how: Slope, label: bool) -> FloatArray:
+    """One exchange: from ``x``, the block's centres and then those heard, to ``new``.
+
+    With ``label`` rows are put in clusters first. Returns how many changed at each user.
+    """
+    out, rest = np.empty((len(new), new.shape[1] + 3)), Rest(0, 0.0, np.empty(0), np.empty(0))
+    x = np.require(x, requirements="CW")  # one way of handing it over, one compiled function
+    _leap(
+        *s, x, new, *how, *rest, np.empty((1, 5)), 0, math.inf, bool(label), True, -1.0, False, out
+    )
+    return out[:, _CHANGED]
+
+
+@inner
+def _columns(
+    x: FloatArray,
+    sums: FloatArray,
+    first: IntArray,
+    others: IntArray,
+    steps: FloatArray,
+    terms: FloatArray,
+    rounds: int,
+    before: FloatArray,
+    after: FloatArray,
+    k: Index,
+    a: Index,
+    z: Index,
+) -> None:
+    """`drift` of the columns a to z of all users' centres k."""
+    m, d, origin, per_rho = len(x), z - a, sums.shape[1] - 1, terms[_PER_RHO]
+    here, there, toward = np.empty((m, d)), np.empty((m, d)), np.empty(d)
+    about, total, step = np.empty((m, d)), np.empty((m, d)), np.empty(m)
+    for u in range(m):
+        step[u] = _length_of_step(steps[u], sums[u, k, MASS], first[u + 1] - first[u], terms)
+        for j in range(d):
+            here[u, j] = x[u, k, a + j]
+            about[u, j], total[u, j] = sums[u, origin, a + j], sums[u, k, a + j]
+    for _ in range(rounds):
+        for u in range(m):
+            mass = sums[u, k, MASS]
+            n, end = first[u], first[u + 1]
+            if end - n < 2:
+                for j in range(d):
+                    toward[j] = 0.0
+            else:  # the first two at once, as in a ring there are no more
+                one, two = others[n], others[n + 1]
+                for j in range(d):
+                    toward[j] = (here[u, j] - here[one, j]) + (here[u, j] - here[two, j])
+                n += 2
+            while n < end:
+                other = others[n]
+                for j in range(d):
+                    toward[j] += here[u, j] - here[other, j]
+                n += 1
+            for j in range(d):
+                pull = mass * (here[u, j] - about[u, j]) - total[u, j]
+                there[u, j] = _stepped(here[u, j], toward[j], pull, per_rho, step[u])
+        here, there = there, here
+    for u in range(m):
+        for j in range(d):
+            before[u, k, a + j], after[u, k, a + j] = there[u, j], here[u, j]
+
+
+@on_all_cores
+def _drift(
+    x: FloatArray,
+    sums: FloatArray,
+    first: IntArray,
+    others: IntArray,
+    steps: FloatArray,
+    terms: FloatArray,
+    rounds: int,
+    before: FloatArray,
+    after: FloatArray,
+) -> None:
+    m, n_clusters, d = x.shape
+    width = max(8, _NEARBY // m // 8 * 8)
+    parts = (d + width - 1) // width
+    for p in prange(n_clusters * parts):
+        a = np.int64(p) % parts * width
+        _columns(
+            x, sums, first, others, steps, terms, rounds, before, after, np.int64(p) // parts, a,
+            min(a + width, d),
+        )  # fmt: skip
+
+
+@one_at_a_time
+def drift(s: Clusters, x: FloatArray, how: Slope, rounds: int) -> tuple[FloatArray, FloatArray]:
+    """Centres before and after the last of so many rounds, one at least, of all users from ``x``,
+    in which no row is looked at and none is loose: the same to the last digit as by `leap`."""
+    before, after = np.empty_like(x), np.empty_like(x)
+    _drift(x, s.sums, *how, rounds, before, after)
+    return before, after

@@ -90,13 +90,14 @@ class Swift:
             z = self._flat(y)
             descent.follow(self._s, self._seen, z)
             self._seen = z
-        how = self._slope(heard.links)
+        new = np.empty_like(y)
         if self._euclidean:
-            new = np.empty_like(y)
+            how = self._slope(heard.links)
             changed = descent.exchange(self._s, heard.everyone("centers"), new, how, label)
         else:
-            innovation, changed = descent.innovate(self._s, self._flat(y), how, label)
-            new = self._stepped(heard, y, self._metric.unflattened(innovation))
+            how = self._slope(heard.links, pull_only=True)
+            changed = descent.exchange(self._s, self._flat(y), new, how, label)
+            new = self._stepped(heard, y, self._metric.unflattened(new))
         if label:
             self._changed = changed
         return new
@@ -110,11 +111,16 @@ class Swift:
             step = np.divide(step, stiffness, out=np.zeros_like(stiffness), where=stiffness > 0)
         return y - step * gradient
 
-    def _slope(self, links: sp.csr_array) -> descent.Slope:
-        kind = self._kind
-        loss = (kind.number, kind.bend, kind.reach)
+    def _slope(self, links: sp.csr_array, *, pull_only: bool = False) -> descent.Slope:
+        loss = (self._kind.number, self._kind.bend, self._kind.reach)
         return descent.slope(
-            links.indptr, links.indices, self._alpha, self._rho, loss, by_cluster=self._by_cluster
+            links.indptr,
+            links.indices,
+            self._alpha,
+            self._rho,
+            loss,
+            by_cluster=self._by_cluster,
+            pull_only=pull_only,
         )
 
     def note(self, x_before: FloatArray, x: FloatArray) -> Body:
@@ -171,21 +177,24 @@ class Swift:
         book: FloatArray,
         bound: float,
     ) -> tuple[FloatArray, FloatArray, int, bool]:
-        """The rounds of `leap`; in fewer coordinates while no row is due."""
+        """The rounds of `leap`; while no row is due, they are found in fewer coordinates first."""
         how = self._slope(self._block.neighbourhood.links)
         done, sent, folds = 0, x, worth_folding(x)
         while True:
-            part = fold(self._s, x, how) if folds and self._calm else None
-            s, here = (part.state, part.z) if part else (self._s, x.copy())
-            there = np.empty_like(here)
             begun = done
-            done, end = descent.leap(
-                s, here, there, how, rest, book, begun, bound,
-                folded=part is not None, may_fold=folds and part is None,
-            )  # fmt: skip
-            if part and done > begun:
-                x, sent = part.unfolded(done - begun), part.unfolded(done - begun - 1)
-            elif part is None:
+            if folds and self._calm:
+                part = fold(self._s, x, how)
+                done, end = descent.leap(
+                    part.state, part.z, np.empty_like(part.z), how, rest, book, begun, bound,
+                    slack=part.slack,
+                )  # fmt: skip
+                if done > begun:
+                    sent, x = descent.drift(self._s, x, how, done - begun)
+            else:
+                here, there = x.copy(), np.empty_like(x)
+                done, end = descent.leap(
+                    self._s, here, there, how, rest, book, begun, bound, may_fold=folds
+                )
                 x, sent = (there, here) if (done - begun) % 2 else (here, there)
             if end != descent.RAN_ON:
                 self._calm = end == descent.CALM
