@@ -74,6 +74,7 @@ clean:
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
 	$(PIP) --editable '.[report]'
+	$(BIN)/python -m unpooled.kernels.ahead
 	touch $@
 
 .venv/.test: .venv/.demo

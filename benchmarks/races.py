@@ -52,7 +52,7 @@ def lloyd(data: Callable[[], Setting], bar: float | None = None, times: int = 1)
 
 def later_round(name: str, loss: Any, called: str) -> Race:
     clock = partial(work.dgc_later_round, loss)
-    return race(name, f"a round of DGC, {called}", clock, lloyd(images, 0.7), runs=3)
+    return race(name, f"rounds 100 to 300 of DGC, {called}", clock, lloyd(images, 0.7))
 
 
 def restarts(name: str, what: str, data: Callable[[], Tables]) -> Race:
@@ -86,7 +86,6 @@ PAGE = (
                 work.dgc_round,
                 lloyd(images, 1 / 50),
                 numpy("a round of a NumPy loop", work.plain_dgc_round),
-                runs=3,
             ),
             race(
                 "dgc-kmeans-fit",

@@ -439,7 +439,7 @@ def exchange(s: Clusters, x: FloatArray, new: FloatArray, how: Slope, label: boo
     With ``label`` rows are put in clusters first. Returns how many changed at each user.
     """
     out, rest = np.empty((len(new), new.shape[1] + 3)), Rest(0, 0.0, np.empty(0), np.empty(0))
-    x = np.require(x, requirements="CW")  # one way of handing it over, one compiled function
+    x = np.require(x, requirements=["C", "W"])  # one way of handing it over, one compiled function
     _leap(
         *s, x, new, *how, *rest, np.empty((1, 5)), 0, math.inf, bool(label), True, -1.0, False, out
     )

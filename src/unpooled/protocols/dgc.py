@@ -64,7 +64,7 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.kernels.assignment import nearest
-from unpooled.kernels.segments import ClusterSums
+from unpooled.kernels.segments import ClusterSums, sum_by_user
 from unpooled.losses import (
     DistanceLoss,
     Fair,
@@ -83,8 +83,13 @@ from unpooled.wire.message import Note
 SOLVERS = ("plain", "nesterov")
 COMPILED = (SquaredEuclidean, Huber, Logistic, Fair)
 """The losses that compiled code knows."""
-WORTH_COMPILING = 1 << 22
-"""So many numbers stepped, over all rounds, make up for the seconds that compiling takes once."""
+WORTH_COMPILING = 1 << 30
+"""So many numbers to be compared, over all rounds, take the plain way some seconds; compiled code
+is loaded in less than one, once it has been compiled (:mod:`unpooled.kernels.ahead`)."""
+_USUAL = 100.0
+"""A user's weight, where nobody asks for it."""
+_OTHERS = 16.0
+"""How much heavier others may well be than oneself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +119,14 @@ class DGC(CentersProtocol):
     def peer(self, block: Block) -> Peer[Body]:
         """One block's part of the algorithm."""
         parties = block.parties
+        self._compile_ahead(block)
         x = yield from self.start.centers(block, self.loss)
         limits = yield from find_limits(block, x, self.wanted)
         alpha = self.alpha(block, limits)
         pace = self.pace(block, alpha, limits)
         stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
-        if self._worth_compiling(block, x) and isinstance(self.loss, DistanceLoss):
+        weight = float(limits["weight"].max()) if "weight" in limits else _USUAL
+        if self._worth_compiling(block, weight) and isinstance(self.loss, DistanceLoss):
             momentum = Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
             return (yield from self._swiftly(block, x, alpha, pace, stopping, momentum))
         labels: IntArray = np.full(len(parties.rows), -1)
@@ -154,11 +161,22 @@ class DGC(CentersProtocol):
 
         return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
-    def _worth_compiling(self, block: Block, x: FloatArray) -> bool:
-        """Whether there is so much to do that compiled code pays, by what all users know."""
+    def _worth_compiling(self, block: Block, weight: float) -> bool:
+        """Whether there is so much to do that compiled code pays, by what all users know: from the
+        plan, and the largest weight of a user."""
         known = isinstance(self.loss, DistanceLoss) and type(self.loss) in COMPILED
-        centers = block.graph.n_users * x[0].size
-        return known and centers * self.max_rounds * self.inner_steps >= WORTH_COMPILING
+        centers = block.graph.n_users * self.start.n_clusters * block.parties.rows.shape[1]
+        rounds = self.max_rounds * self.inner_steps
+        return known and centers * rounds * max(weight, 1.0) >= WORTH_COMPILING
+
+    def _compile_ahead(self, block: Block) -> None:
+        """Compiles what will be needed, if it is not yet, before others wait for an answer."""
+        own = float(sum_by_user(block.parties.owner, block.parties.weights, len(block)).max())
+        others = 1.0 if len(block) == block.graph.n_users else _OTHERS
+        if self._worth_compiling(block, others * own):
+            from unpooled.kernels.ahead import compile_rounds
+
+            compile_rounds()
 
     def _swiftly(
         self,

@@ -1,0 +1,55 @@
+"""Compiles what there is to compile, so that no fit has to wait for it.
+
+    python -m unpooled.kernels.ahead
+
+Compiled code is kept on disk, so it is once for an installation and a machine. `make` does it when
+it installs; without that, the first fit that is worth it does.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+
+import numpy as np
+from numba.core.event import Event, Listener, install_listener
+
+from unpooled.kernels import clusters, descent, restarts
+
+
+def compile_rounds() -> None:
+    """What rounds of DGC need. On a terminal it is said if it takes long, as it does once."""
+    waiting = install_listener("numba:compile", _Teller()) if sys.stderr.isatty() else None
+    with waiting or nullcontext():
+        rows, offsets = np.arange(32.0).reshape(16, 2), np.array([0, 8, 16])
+        x, links = np.stack([rows[:2]] * 2), (np.array([0, 1, 2]), np.array([1, 0]))
+        for kind, reach in ((clusters.KMEANS, np.inf), (clusters.FAIR, -1.0)):
+            s = clusters.clusters(rows, np.ones(16), offsets, 2)
+            how = descent.slope(*links, np.full(2, 0.1), 1.0, (kind, 1.0, reach))
+            descent.exchange(s, x, np.empty_like(x), how, True)
+            descent.costs(s, x, how)
+        descent.drift(s, x, how, 1)
+
+
+def compile_restarts() -> None:
+    """What many small k-means need."""
+    restarts.best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
+
+
+class _Teller(Listener):
+    """Says once that something is being compiled."""
+
+    said = False
+
+    def on_start(self, event: Event) -> None:
+        if not self.said:
+            print("unpooled: compiling for this machine, once (half a minute) ...", file=sys.stderr)
+        self.said = True
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    compile_rounds()
+    compile_restarts()
