@@ -19,7 +19,7 @@ from unpooled.kernels.clusters import DUE, HELD, LABEL, LOOSE, MASS, MOST, SCATT
 KINDS = {
     "k-means": (losses.SquaredEuclidean(), clusters.KMEANS, np.inf, np.inf),
     "huber": (losses.Huber(1.2), clusters.HUBER, 1.2, 1.2),
-    "logistic": (losses.Logistic(), clusters.LOGISTIC, 1.0, -1.0),
+    "logistic": (losses.Logistic(), clusters.LOGISTIC, 1.0, clusters.SATURATED),
     "fair": (losses.Fair(0.8), clusters.FAIR, 0.8, -1.0),
 }
 
@@ -39,10 +39,11 @@ pull_only = callable_from_here(clusters.pull_only)
 paid = callable_from_here(clusters.paid)
 
 
-@given(d=st.integers(1, 70), seed=st.integers(0, 100))
+@given(d=st.integers(1, 200), seed=st.integers(0, 100))
 def test_squared_distances_and_sums(d: int, seed: int) -> None:
     x, y = np.random.default_rng(seed).normal(size=(2, 3, d))
-    assert squared(x, 1, y, 2, d) == pytest.approx(np.sum((x[1] - y[2]) ** 2), rel=1e-13)
+    room = np.empty((1, d))
+    assert squared(x, 1, y, 2, room) == pytest.approx(np.sum((x[1] - y[2]) ** 2), rel=1e-13)
     assert fold(x.copy(), 1, d) == pytest.approx(x[1].sum(), abs=1e-12)
 
 
@@ -53,6 +54,12 @@ def test_values_and_forces_are_those_of_the_losses(kind: str, t: float) -> None:
     x, y = np.array([[t, 0.0]]), np.zeros((1, 2))
     assert value(number, bend, t**2) == pytest.approx(loss.value(x, y)[0], rel=1e-13, abs=1e-300)
     assert force(number, bend, t**2) == pytest.approx(loss.weight(np.array([t]))[0], rel=1e-13)
+
+
+def test_the_logistic_loss_is_saturated_where_it_is_said_to_be() -> None:
+    assert 1.0 + np.exp(-(clusters.SATURATED**2)) == 1.0
+    far = np.array([[clusters.SATURATED, 0.0]])
+    assert losses.Logistic().gradient(far, np.zeros((1, 2)))[0, 0] == 2.0 * clusters.SATURATED
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-30, 1.0, 1e30, 1e120])
@@ -68,9 +75,9 @@ def test_bounds_in_half_the_digits_hold(size: float, far: float) -> None:
         near = np.zeros((1, 320), dtype=np.float32)
         near[0, :300] = (x[0] - rows[0]) / scale
     for r in range(20):
-        work = np.empty((1, 80), dtype=np.float32)
+        work, room = np.empty((1, 320), dtype=np.float32), np.empty((1, 300))
         with np.errstate(over="ignore"):
-            lower, upper = between(rows, s.coarse, r, x, near, 0, work, s.clock[0])
+            lower, upper = between(rows, s.coarse, r, x, near, 0, work, room, s.clock[0])
         true = size * np.linalg.norm((x[0] - rows[r]) / size)
         assert lower <= true <= upper
         assert upper - lower < 1e-4 * (true + scale) or far == 1e30
@@ -96,13 +103,15 @@ def test_visits_find_what_plain_numpy_finds(kind: str, d: int) -> None:
     rows, weights, path = _moving(np.random.default_rng(d), d)
     s = clusters.clusters(rows, weights, np.array([0, 60]), 3)
     labels, passed_by, before = np.full(60, -1), 0, path[0]
+    logistic = number == clusters.LOGISTIC
+    unit = 2.0 if logistic else 1.0
     for x in path:
         moves = np.linalg.norm(x - before, axis=1)
         s.clock[0, :3] += moves
         s.clock[0, MOST] += moves.max()
         way = s.clock[0, np.maximum(labels, 0)]
         passed_by += (way + s.clock[0, MOST] < s.ledger[:, DUE]).sum()
-        pull = np.zeros((3, d if reach < np.inf else 0))
+        pull = np.zeros((3, d if kind != "k-means" else 0))
         had_cost = np.where(labels >= 0, weights * loss.value(x[labels], rows), 0.0).sum()
         changed, extra = visit(
             rows, s.coarse, s.ledger, s.clock[0], s.sums[0], x, pull, number, bend, reach
@@ -112,13 +121,13 @@ def test_visits_find_what_plain_numpy_finds(kind: str, d: int) -> None:
         np.testing.assert_array_equal(s.ledger[:, LABEL], fresh)
         assert changed == (fresh != labels).sum()
         own = np.sqrt(distances[np.arange(60), fresh])
-        held = own <= reach
+        held = own >= reach if logistic else own <= reach
         np.testing.assert_array_equal(s.ledger[:, HELD] > 0, held)
         assert s.clock[0, LOOSE] == (~held).sum()
         held_cost = 0.0
         for k in range(3):
             inside = held & (fresh == k)
-            w, y = weights[inside], rows[inside]
+            w, y = unit * weights[inside], rows[inside]
             sums = s.sums[0, k]
             np.testing.assert_allclose(sums[:d], w @ (y - rows[0]), rtol=0, atol=1e-13 * 60)
             assert sums[MASS] == w.sum()
@@ -127,13 +136,13 @@ def test_visits_find_what_plain_numpy_finds(kind: str, d: int) -> None:
             scatter = w @ np.sum((y - mean) ** 2, axis=1)
             assert sums[SCATTER] == pytest.approx(scatter, abs=1e-12 * d)
             held_cost += 0.5 * w @ np.sum((x[k] - y) ** 2, axis=1)
-            if reach < np.inf:
+            if kind != "k-means":
                 loose = ~held & (fresh == k)
                 g = weights[loose] * loss.weight(own[loose])
                 np.testing.assert_allclose(pull[k], g @ (x[k] - rows[loose]), atol=1e-12)
         if (labels >= 0).all():
             assert held_cost + extra == pytest.approx(had_cost, rel=1e-12)
-        if reach < np.inf:
+        if kind != "k-means":
             again = np.zeros_like(pull)
             pull_only(rows, s.ledger, x, again, number, bend)
             np.testing.assert_allclose(again, pull, atol=1e-12)

@@ -14,6 +14,7 @@ where they use it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from threading import Lock
@@ -39,8 +40,9 @@ def drop_older(folder: Path) -> None:
     """Drops compiled code that is older than a source in the folder."""
     newest = max(source.stat().st_mtime for source in folder.glob("*.py"))
     for index in folder.glob("__pycache__/*.nbi"):
-        if index.stat().st_mtime < newest:
-            index.unlink(missing_ok=True)
+        with suppress(OSError):  # another process may be at it, or it may not be ours to drop
+            if index.stat().st_mtime < newest:
+                index.unlink()
 
 
 drop_older(Path(__file__).parent)

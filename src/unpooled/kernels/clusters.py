@@ -25,8 +25,10 @@ however they came about. From them follow, for any centre x, with e = N (x - o) 
     sum of w (x - y) = e,       sum of w |x - y|^2 = scatter + |e|^2 / N.
 
 For k-means all rows are held. For the Huber loss those within delta of their centre are, where it
-is a square; the others, and all rows under the logistic and the fair loss, are *loose*: they are
-measured at every visit, to their own centre only, and what they pull with is added up.
+is a square; for the logistic loss those from `SATURATED` on, where exp(-t^2) is nothing beside 1
+and the loss is twice the square to the last digit, each with twice its weight. The others, and all
+rows under the fair loss, are *loose*: they are measured at every visit, to their own centre only,
+and what they pull with is added up.
 
 **Wide rows.** A distance is a walk through memory. Where rows are wide there is a copy of them in
 half the digits, y' = (y - o)/s with s the user's largest |y - o|, and bounds are found from that:
@@ -49,6 +51,8 @@ from unpooled.types import FloatArray, IntArray
 Coarse: TypeAlias = NDArray[np.float32]
 
 KMEANS, HUBER, LOGISTIC, FAIR = range(4)
+SATURATED = 37.0**0.5
+"""The distance from which on 1 + exp(-t^2) is 1 in double precision."""
 
 STAMP, WEIGHT, LABEL, HELD, NEAR, DUE = -6, -5, -4, -3, -2, -1
 BLUR, SCALE, MOST, SOONEST, LOOSE = -5, -4, -3, -2, -1
@@ -119,34 +123,6 @@ def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_cluster
 
 
 @inner
-def squared(x: FloatArray, i: int, y: FloatArray, r: int, d: int) -> float:
-    """|x_i - y_r|^2 over the first d columns: the squares of every eighth are added to the same of
-    eight sums, and these in pairs."""
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
-    for j in range(0, d - 7, 8):
-        z0 = x[i, j] - y[r, j]
-        z1 = x[i, j + 1] - y[r, j + 1]
-        z2 = x[i, j + 2] - y[r, j + 2]
-        z3 = x[i, j + 3] - y[r, j + 3]
-        z4 = x[i, j + 4] - y[r, j + 4]
-        z5 = x[i, j + 5] - y[r, j + 5]
-        z6 = x[i, j + 6] - y[r, j + 6]
-        z7 = x[i, j + 7] - y[r, j + 7]
-        a0 += z0 * z0
-        a1 += z1 * z1
-        a2 += z2 * z2
-        a3 += z3 * z3
-        a4 += z4 * z4
-        a5 += z5 * z5
-        a6 += z6 * z6
-        a7 += z7 * z7
-    for j in range(d - d % 8, d):  # a lane at a time: the sums change places
-        z0 = x[i, j] - y[r, j]
-        a0, a1, a2, a3, a4, a5, a6, a7 = a1, a2, a3, a4, a5, a6, a7, a0 + z0 * z0
-    return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
-
-
-@inner
 def fold(work: FloatArray | Coarse, i: int, width: int) -> float:
     """The sum of so many numbers: one half is added to the other, and so on; the last few are
     added to four sums, and these in pairs."""
@@ -164,6 +140,53 @@ def fold(work: FloatArray | Coarse, i: int, width: int) -> float:
     for j in range(width - width % 4, width):
         a0 += work[i, j]
     return (a0 + a1) + (a2 + a3)
+
+
+@inner
+def squared(x: FloatArray, i: int, y: FloatArray, r: int, work: FloatArray) -> float:
+    """|x_i - y_r|^2, with room to work in, (1, d/8) at least.
+
+    Wide rows are in eight parts whose squares are added up first, and then by `fold`. Of others,
+    the squares of every eighth column are added to the same of eight sums, and these in pairs.
+    """
+    d = x.shape[1]
+    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
+    if d >= 64:
+        e = d // 8
+        for j in range(e):
+            z0 = x[i, j] - y[r, j]
+            z1 = x[i, j + e] - y[r, j + e]
+            z2 = x[i, j + 2 * e] - y[r, j + 2 * e]
+            z3 = x[i, j + 3 * e] - y[r, j + 3 * e]
+            z4 = x[i, j + 4 * e] - y[r, j + 4 * e]
+            z5 = x[i, j + 5 * e] - y[r, j + 5 * e]
+            z6 = x[i, j + 6 * e] - y[r, j + 6 * e]
+            z7 = x[i, j + 7 * e] - y[r, j + 7 * e]
+            half = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
+            work[0, j] = half + ((z4 * z4 + z5 * z5) + (z6 * z6 + z7 * z7))
+        a0 = fold(work, 0, e)
+    else:
+        for j in range(0, d - 7, 8):
+            z0 = x[i, j] - y[r, j]
+            z1 = x[i, j + 1] - y[r, j + 1]
+            z2 = x[i, j + 2] - y[r, j + 2]
+            z3 = x[i, j + 3] - y[r, j + 3]
+            z4 = x[i, j + 4] - y[r, j + 4]
+            z5 = x[i, j + 5] - y[r, j + 5]
+            z6 = x[i, j + 6] - y[r, j + 6]
+            z7 = x[i, j + 7] - y[r, j + 7]
+            a0 += z0 * z0
+            a1 += z1 * z1
+            a2 += z2 * z2
+            a3 += z3 * z3
+            a4 += z4 * z4
+            a5 += z5 * z5
+            a6 += z6 * z6
+            a7 += z7 * z7
+    for j in range(d - d % 8, d):  # a lane at a time: the sums change places
+        z0 = x[i, j] - y[r, j]
+        a0, a1, a2, a3, a4, a5, a6, a7 = a1, a2, a3, a4, a5, a6, a7, a0 + z0 * z0
+    return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
 @inner
@@ -218,11 +241,12 @@ def _between(
     near: Coarse,
     k: int,
     work: Coarse,
+    room: FloatArray,
     clock: FloatArray,
 ) -> tuple[float, float]:
     """Bounds of the distance of row r to centre k."""
     if coarse.shape[1] == 0:
-        distance = math.sqrt(squared(x, k, rows, r, x.shape[1]))
+        distance = math.sqrt(squared(x, k, rows, r, room))
         return distance, distance
     eighth = coarse.shape[1] // 8
     for j in range(eighth):
@@ -250,20 +274,21 @@ def _two_nearest(
     r: int,
     clock: FloatArray,
     x: FloatArray,
+    room: FloatArray,
     own: float,
 ) -> tuple[int, float]:
     """As `_nearest`, for rows that have one bound for all other centres."""
-    n_clusters, d = x.shape
+    n_clusters = len(x)
     label = int(ledger[r, LABEL])
     gap = _gap(ledger, r, clock, label) if label >= 0 else -1.0
     if not gap > 0 and label >= 0 and own < 0:
-        own = squared(x, label, rows, r, d)
+        own = squared(x, label, rows, r, room)
         ledger[r, NEAR] = math.sqrt(own) - clock[label]
         gap = _gap(ledger, r, clock, label)
     if not gap > 0:
         label, own, second = 0, math.inf, math.inf
         for k in range(n_clusters):
-            found = squared(x, k, rows, r, d)
+            found = squared(x, k, rows, r, room)
             if found < own:
                 label, own, second = k, found, own
             else:
@@ -285,6 +310,7 @@ def _nearest(
     x: FloatArray,
     near: Coarse,
     work: Coarse,
+    room: FloatArray,
     own: float,
 ) -> tuple[int, float]:
     """The row's cluster, and its squared distance if it was measured in full, else -1.
@@ -292,8 +318,7 @@ def _nearest(
     ``own`` is the squared distance to the centre of the row's label, or -1. Renews bounds and
     deadline.
     """
-    n_clusters, d = x.shape
-    old = int(ledger[r, LABEL])
+    n_clusters, old = len(x), int(ledger[r, LABEL])
     label, fresh = old, False
     gap = _gap(ledger, r, clock, label) if old >= 0 else -1.0
     if not gap > 0:
@@ -302,11 +327,11 @@ def _nearest(
             upper = math.sqrt(own)
             ledger[r, old] = upper + clock[old]
         elif old >= 0:
-            lower, upper = _between(rows, coarse, r, x, near, old, work, clock)
+            lower, upper = _between(rows, coarse, r, x, near, old, work, room, clock)
             ledger[r, old] = lower + clock[old]
         for k in range(n_clusters):
             if old < 0 or (k != old and not ledger[r, k] - clock[k] > _safe(upper, clock[MOST])):
-                lower, farther = _between(rows, coarse, r, x, near, k, work, clock)
+                lower, farther = _between(rows, coarse, r, x, near, k, work, room, clock)
                 ledger[r, k] = lower + clock[k]
                 upper = min(upper, farther)
         limit = _safe(upper, clock[MOST])
@@ -321,7 +346,7 @@ def _nearest(
             label = -1
             for k in range(n_clusters):
                 if not ledger[r, k] - clock[k] > limit:
-                    found = squared(x, k, rows, r, d)
+                    found = squared(x, k, rows, r, room)
                     ledger[r, k] = math.sqrt(found) + clock[k]
                     if label < 0 or found < own:
                         own, label = found, k
@@ -331,12 +356,12 @@ def _nearest(
     since = clock[MOST] - ledger[r, STAMP]
     if gap < since:
         if not fresh:
-            lower, upper = _between(rows, coarse, r, x, near, label, work, clock)
+            lower, upper = _between(rows, coarse, r, x, near, label, work, room, clock)
             ledger[r, NEAR] = min(ledger[r, NEAR], upper - clock[label])
         limit = _safe(ledger[r, NEAR] + clock[label], clock[MOST]) + since
         for k in range(n_clusters):
             if k != label and ledger[r, k] - clock[k] < limit:
-                lower, upper = _between(rows, coarse, r, x, near, k, work, clock)
+                lower, upper = _between(rows, coarse, r, x, near, k, work, room, clock)
                 ledger[r, k] = max(ledger[r, k], lower + clock[k])
         ledger[r, STAMP] = clock[MOST]
         gap = _gap(ledger, r, clock, label)
@@ -400,7 +425,8 @@ def visit(
 ) -> tuple[int, float]:
     """Puts one user's rows in the clusters of its centres ``x``.
 
-    Rows up to ``reach`` from their centre are held. To ``pull`` (K, d) is added the sum of
+    Rows up to ``reach`` from their centre are held, under the logistic loss those from there on;
+    for k-means all are. To ``pull`` (K, d) is added the sum of
     w (f'(t)/t) (x - y) over the others. Returns how many rows changed cluster, and how much more
     rows had cost in the clusters they were in than those that are held now do in theirs.
     """
@@ -414,6 +440,7 @@ def visit(
             for j in range(d):
                 near[k, j] = (x[k, j] - sums[2 * n_clusters, j]) * per_scale
     work, terms = np.empty((1, coarse.shape[1]), dtype=np.float32), np.empty((2, d))
+    room, unit = np.empty((1, d)), 2.0 if kind == LOGISTIC else 1.0
     soonest, loose = math.inf, 0
     for r in range(len(rows)):
         before, held, weight = int(ledger[r, LABEL]), ledger[r, HELD] > 0, ledger[r, WEIGHT]
@@ -422,38 +449,40 @@ def visit(
             soonest = min(soonest, ledger[r, DUE] - clock[before])
             continue
         label, own = before, -1.0
-        if before >= 0 and reach < math.inf:
-            own = squared(x, before, rows, r, d)
+        if before >= 0 and kind != KMEANS:
+            own = squared(x, before, rows, r, room)
             ledger[r, NEAR] = math.sqrt(own) - clock[before]
         was = own
         if passed and ledger.shape[1] == 6 and n_clusters > 1:
-            label, own = _two_nearest(rows, ledger, r, clock, x, own)
+            label, own = _two_nearest(rows, ledger, r, clock, x, room, own)
         elif passed:
-            label, own = _nearest(rows, coarse, ledger, r, clock, x, near, work, own)
-        if own < 0 and (label != before or reach < math.inf):
-            own = squared(x, label, rows, r, d)
+            label, own = _nearest(rows, coarse, ledger, r, clock, x, near, work, room, own)
+        if own < 0 and (label != before or kind != KMEANS):
+            own = squared(x, label, rows, r, room)
         holds = True
-        if reach < math.inf:
-            holds = math.sqrt(own) <= reach
+        if kind != KMEANS:
+            distance = math.sqrt(own)
+            within = distance - reach if kind == LOGISTIC else reach - distance
+            holds = within >= 0
             if holds:
-                # Half of it at least is not of the own centre's making.
-                gap = 2.0 * (reach - _safe(math.sqrt(own), clock[MOST]))
+                # Half of the deadline's clock at least is not of the own centre's making.
+                gap = 2.0 * (within - (_safe(distance, clock[MOST]) - distance))
                 due = clock[label] + clock[MOST] + gap if gap > 0 else -math.inf
                 ledger[r, DUE] = min(ledger[r, DUE], due)
         if label != before or not holds or not held:
             if before >= 0:
                 if was < 0:
-                    was = squared(x, before, rows, r, d)
-                extra += weight * (value(kind, bend, was) - (0.5 * own if holds else 0.0))
+                    was = squared(x, before, rows, r, room)
+                extra += weight * (value(kind, bend, was) - (0.5 * unit * own if holds else 0.0))
             changed += label != before
         if label != before or holds != held:
             if held:
-                _come_or_go(rows, r, -weight, sums, before, terms)
+                _come_or_go(rows, r, -unit * weight, sums, before, terms)
                 sums[before, SIZE] -= 1.0
                 if sums[before, SIZE] == 0:
                     _empty(sums, before)
             if holds:
-                _come_or_go(rows, r, weight, sums, label, terms)
+                _come_or_go(rows, r, unit * weight, sums, label, terms)
                 sums[label, SIZE] += 1.0
             ledger[r, LABEL], ledger[r, HELD] = label, 1.0 if holds else 0.0
         if not holds:
@@ -469,11 +498,11 @@ def visit(
 @inner
 def paid(rows: FloatArray, ledger: FloatArray, x: FloatArray, kind: float, bend: float) -> float:
     """What all rows cost in the clusters they are in."""
-    cost = 0.0
+    cost, room = 0.0, np.empty((1, rows.shape[1]))
     for r in range(len(rows)):
         label = int(ledger[r, LABEL])
         if label >= 0:
-            own = squared(x, label, rows, r, rows.shape[1])
+            own = squared(x, label, rows, r, room)
             cost += ledger[r, WEIGHT] * value(kind, bend, own)
     return cost
 
@@ -483,11 +512,11 @@ def pull_only(
     rows: FloatArray, ledger: FloatArray, x: FloatArray, pull: FloatArray, kind: float, bend: float
 ) -> None:
     """``pull`` as in `visit`, for clusters as they are."""
-    d = rows.shape[1]
+    d, room = rows.shape[1], np.empty((1, rows.shape[1]))
     for r in range(len(rows)):
         label = int(ledger[r, LABEL])
         if ledger[r, HELD] > 0 or label < 0:
             continue
-        pulls = ledger[r, WEIGHT] * force(kind, bend, squared(x, label, rows, r, d))
+        pulls = ledger[r, WEIGHT] * force(kind, bend, squared(x, label, rows, r, room))
         for j in range(d):
             pull[label, j] += pulls * (x[label, j] - rows[r, j])

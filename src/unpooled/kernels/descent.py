@@ -31,6 +31,7 @@ from unpooled.kernels._jit import (
     prange,
 )
 from unpooled.kernels.clusters import (
+    KMEANS,
     LOOSE,
     MASS,
     MOST,
@@ -75,7 +76,8 @@ class Slope(NamedTuple):
     """(m,) a_i, or alpha where steps go by clusters."""
     terms: FloatArray
     """(6,) Whether a_i(k) = alpha / (N/rho + |N_i|), as Kar & Swenson step; 1/rho; the loss: its
-    kind, where it bends, and up to where it is the square; whether G is all that is wanted."""
+    kind, where it bends, and from where on or up to where rows are held; whether G is all that
+    is wanted."""
 
     @property
     def per_rho(self) -> float:
@@ -137,13 +139,13 @@ def _turn(
     _, n_clusters, d = new.shape
     a, z = starts[u], starts[u + 1]
     kind, bend, reach = terms[_KIND], terms[_BEND], terms[_REACH]
-    pull = np.zeros((n_clusters, d if reach < math.inf else 0))
+    pull = np.zeros((n_clusters, d if kind != KMEANS else 0))
     changed, cost = 0, 0.0
     if label:
         changed, cost = visit(
             rows[a:z], coarse[a:z], ledger[a:z], clock[u], sums[u], x[u], pull, kind, bend, reach
         )
-    elif reach < math.inf:
+    elif kind != KMEANS:
         pull_only(rows[a:z], ledger[a:z], x[u], pull, kind, bend)
     # Along the columns: what clusters cost, what is apart, a step; toward neighbours, and G. Loops
     # are short, as processors are given several numbers at a time only where little is written.
@@ -156,7 +158,7 @@ def _turn(
             work[4, j] = mass * (x[u, k, j] - sums[u, origin, j]) - sums[u, k, j]
         for j in range(d):
             work[0, j] += half * work[4, j] * work[4, j]
-        if reach < math.inf:
+        if kind != KMEANS:
             for j in range(d):
                 work[4, j] += pull[k, j]
         if terms[_PULL_ONLY] > 0:
@@ -192,7 +194,7 @@ def _is_little(
     take a while)."""
     if new.size > _LITTLE:
         return False
-    if terms[_REACH] < math.inf or label:
+    if terms[_KIND] != KMEANS or label:
         for u in range(len(new)):
             if clock[u, LOOSE] > 0 or not clock[u, MOST] < clock[u, SOONEST]:
                 return rows.size <= _LITTLE
@@ -266,7 +268,7 @@ def _paid(
 def costs(s: Clusters, x: FloatArray, how: Slope) -> FloatArray:
     """(m,) What users' rows cost with centres ``x``, in the clusters they are in."""
     _, n_clusters, d = x.shape
-    if how.terms[_REACH] < math.inf:
+    if how.terms[_KIND] != KMEANS:
         out = np.empty(len(x))
         _paid(s.rows, s.ledger, s.starts, x, how.terms, out)
         return out

@@ -7,7 +7,7 @@ at what they say in between, rounds follow each other without coming back to the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +31,9 @@ class Kind:
     number: int
     bend: float
     reach: float
-    """Up to where it is the square."""
+    """Up to where it is the square; the logistic loss is twice that from there on."""
+    none: float = -1.0
+    """The reach by which it would be so nowhere."""
 
 
 def kind_of(loss: Loss) -> Kind | None:
@@ -41,7 +43,7 @@ def kind_of(loss: Loss) -> Kind | None:
     if type(loss) is Huber:
         return Kind(clusters.HUBER, float(loss.delta), float(loss.delta))
     if type(loss) is Logistic:
-        return Kind(clusters.LOGISTIC, 1.0, -1.0)
+        return Kind(clusters.LOGISTIC, 1.0, clusters.SATURATED, np.inf)
     if type(loss) is Fair:
         return Kind(clusters.FAIR, float(loss.c), -1.0)
     return None
@@ -67,8 +69,7 @@ class Swift:
         self._euclidean = isinstance(loss.metric, Euclidean)
         self._flat = loss.metric.flattened
         # With several steps to a round, a row that is held may leave the square in between.
-        reach = kind.reach if inner_steps == 1 or np.isinf(kind.reach) else -1.0
-        self._kind = Kind(kind.number, kind.bend, reach)
+        self._kind = kind if inner_steps == 1 else replace(kind, reach=kind.none)
         self._alpha: FloatArray = np.ascontiguousarray(alpha[:, 0, 0])
         self._s = clusters.clusters(
             self._flat(parties.rows), parties.weights, parties.offsets, x.shape[1]
