@@ -144,45 +144,36 @@ def fold(work: FloatArray | Coarse, i: int, width: int) -> float:
 
 @inner
 def squared(x: FloatArray, i: int, y: FloatArray, r: int, work: FloatArray) -> float:
-    """|x_i - y_r|^2, with room to work in, (1, d/8) at least.
+    """|x_i - y_r|^2, with room to work in, (1, d).
 
-    Wide rows are in eight parts whose squares are added up first, and then by `fold`. Of others,
-    the squares of every eighth column are added to the same of eight sums, and these in pairs.
+    The squares of wide rows are added up by `fold`: that is the way through memory that processors
+    foresee best. Of others, the squares of every eighth column are added to the same of eight sums,
+    and these in pairs.
     """
     d = x.shape[1]
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
     if d >= 64:
-        e = d // 8
-        for j in range(e):
+        for j in range(d):
             z0 = x[i, j] - y[r, j]
-            z1 = x[i, j + e] - y[r, j + e]
-            z2 = x[i, j + 2 * e] - y[r, j + 2 * e]
-            z3 = x[i, j + 3 * e] - y[r, j + 3 * e]
-            z4 = x[i, j + 4 * e] - y[r, j + 4 * e]
-            z5 = x[i, j + 5 * e] - y[r, j + 5 * e]
-            z6 = x[i, j + 6 * e] - y[r, j + 6 * e]
-            z7 = x[i, j + 7 * e] - y[r, j + 7 * e]
-            half = (z0 * z0 + z1 * z1) + (z2 * z2 + z3 * z3)
-            work[0, j] = half + ((z4 * z4 + z5 * z5) + (z6 * z6 + z7 * z7))
-        a0 = fold(work, 0, e)
-    else:
-        for j in range(0, d - 7, 8):
-            z0 = x[i, j] - y[r, j]
-            z1 = x[i, j + 1] - y[r, j + 1]
-            z2 = x[i, j + 2] - y[r, j + 2]
-            z3 = x[i, j + 3] - y[r, j + 3]
-            z4 = x[i, j + 4] - y[r, j + 4]
-            z5 = x[i, j + 5] - y[r, j + 5]
-            z6 = x[i, j + 6] - y[r, j + 6]
-            z7 = x[i, j + 7] - y[r, j + 7]
-            a0 += z0 * z0
-            a1 += z1 * z1
-            a2 += z2 * z2
-            a3 += z3 * z3
-            a4 += z4 * z4
-            a5 += z5 * z5
-            a6 += z6 * z6
-            a7 += z7 * z7
+            work[0, j] = z0 * z0
+        return fold(work, 0, d)
+    for j in range(0, d - 7, 8):
+        z0 = x[i, j] - y[r, j]
+        z1 = x[i, j + 1] - y[r, j + 1]
+        z2 = x[i, j + 2] - y[r, j + 2]
+        z3 = x[i, j + 3] - y[r, j + 3]
+        z4 = x[i, j + 4] - y[r, j + 4]
+        z5 = x[i, j + 5] - y[r, j + 5]
+        z6 = x[i, j + 6] - y[r, j + 6]
+        z7 = x[i, j + 7] - y[r, j + 7]
+        a0 += z0 * z0
+        a1 += z1 * z1
+        a2 += z2 * z2
+        a3 += z3 * z3
+        a4 += z4 * z4
+        a5 += z5 * z5
+        a6 += z6 * z6
+        a7 += z7 * z7
     for j in range(d - d % 8, d):  # a lane at a time: the sums change places
         z0 = x[i, j] - y[r, j]
         a0, a1, a2, a3, a4, a5, a6, a7 = a1, a2, a3, a4, a5, a6, a7, a0 + z0 * z0
