@@ -13,14 +13,16 @@ where they use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.event import Event, Listener, install_listener
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -83,3 +85,25 @@ def one_at_a_time(function: Function) -> Function:
             return function(*arguments, **named)
 
     return cast(Function, call)
+
+
+@contextmanager
+def waits_explained() -> Iterator[None]:
+    """On a terminal, says so if anything has to be compiled."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with install_listener("numba:compile", _Teller()):
+        yield
+
+
+class _Teller(Listener):
+    said = False
+
+    def on_start(self, event: Event) -> None:
+        if not self.said:
+            print("unpooled: compiling for this machine, once (half a minute) ...", file=sys.stderr)
+        self.said = True
+
+    def on_end(self, event: Event) -> None:
+        pass

@@ -8,21 +8,17 @@ it installs; without that, the first fit that is worth it does.
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
-
 import numpy as np
-from numba.core.event import Event, Listener, install_listener
 
 from unpooled.kernels import clusters, descent, restarts
+from unpooled.kernels._jit import waits_explained
 
 
 def compile_rounds() -> None:
-    """What rounds of DGC need. On a terminal it is said if it takes long, as it does once."""
-    waiting = install_listener("numba:compile", _Teller()) if sys.stderr.isatty() else None
-    with waiting or nullcontext():
-        rows, offsets = np.arange(32.0).reshape(16, 2), np.array([0, 8, 16])
-        x, links = np.stack([rows[:2]] * 2), (np.array([0, 1, 2]), np.array([1, 0]))
+    """What rounds of DGC need."""
+    rows, offsets = np.arange(32.0).reshape(16, 2), np.array([0, 8, 16])
+    x, links = np.stack([rows[:2]] * 2), (np.array([0, 1, 2]), np.array([1, 0]))
+    with waits_explained():
         for kind, reach in ((clusters.KMEANS, np.inf), (clusters.FAIR, -1.0)):
             s = clusters.clusters(rows, np.ones(16), offsets, 2)
             how = descent.slope(*links, np.full(2, 0.1), 1.0, (kind, 1.0, reach))
@@ -33,21 +29,8 @@ def compile_rounds() -> None:
 
 def compile_restarts() -> None:
     """What many small k-means need."""
-    restarts.best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
-
-
-class _Teller(Listener):
-    """Says once that something is being compiled."""
-
-    said = False
-
-    def on_start(self, event: Event) -> None:
-        if not self.said:
-            print("unpooled: compiling for this machine, once (half a minute) ...", file=sys.stderr)
-        self.said = True
-
-    def on_end(self, event: Event) -> None:
-        pass
+    with waits_explained():
+        restarts.best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
 
 
 if __name__ == "__main__":
