@@ -77,3 +77,17 @@ def test_waits_are_explained_on_a_terminal_only(
         assert said.count("compiling for this machine") == (
             terminal and "NUMBA_DISABLE_JIT" not in os.environ
         )
+
+
+def test_without_a_place_to_keep_it_code_is_compiled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = _jit.numba.njit
+
+    def njit(**options: object) -> object:
+        if options["cache"]:
+            raise RuntimeError("cannot cache function: no locator available")
+        return plain(**options)
+
+    monkeypatch.setattr(_jit.numba, "njit", njit)
+    assert _jit.jit(lambda x: x + 1)(1) == 2

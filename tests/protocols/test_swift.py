@@ -250,3 +250,18 @@ def test_users_stop_in_the_same_round_and_the_history_is_the_same(
     assert not quick.result["running"].any()
     np.testing.assert_allclose(plain.result["centers"], quick.result["centers"], rtol=1e-9)
     _same_notes([expected, said], parties)
+
+
+@pytest.mark.parametrize("protocol", [DGC, KarSwenson])
+@pytest.mark.parametrize("data", ["blobs", "all equal"])
+def test_who_is_alone_stops_in_the_same_round(
+    monkeypatch: pytest.MonkeyPatch, data: str, protocol: type[DGC]
+) -> None:
+    table = _parties(data)
+    parties = Parties.of([table.rows], weights=[table.weights])
+    one = protocol(Start(3, parties.rows[[0, 40, 70]]), max_rounds=500, tol=1e-6)
+    (plain, quick), notes = _both(monkeypatch, one, parties, {})
+    np.testing.assert_array_equal(plain.result["rounds"], quick.result["rounds"])
+    assert quick.result["rounds"] < 500
+    _same(plain.result["centers"], quick.result["centers"], parties, one.loss)
+    _same_notes(notes, parties)

@@ -40,7 +40,7 @@ prange = numba.prange
 
 def drop_older(folder: Path) -> None:
     """Drops compiled code that is older than a source in the folder."""
-    newest = max(source.stat().st_mtime for source in folder.glob("*.py"))
+    newest = max((source.stat().st_mtime for source in folder.glob("*.py")), default=0.0)
     for index in folder.glob("__pycache__/*.nbi"):
         with suppress(OSError):  # another process may be at it, or it may not be ours to drop
             if index.stat().st_mtime < newest:
@@ -50,9 +50,17 @@ def drop_older(folder: Path) -> None:
 drop_older(Path(__file__).parent)
 
 
+def _kept(function: Function, **options: Any) -> Function:
+    """Compiled, and kept on disk if there is any place for it that can be written to."""
+    try:
+        return cast(Function, numba.njit(**_OPTIONS, **options)(function))
+    except RuntimeError:  # no such place
+        return cast(Function, numba.njit(**{**_OPTIONS, "cache": False}, **options)(function))
+
+
 def jit(function: Function) -> Function:
     """Compiled; for one core."""
-    return cast(Function, numba.njit(**_OPTIONS)(function))
+    return _kept(function)
 
 
 def inner(function: Function) -> Function:
@@ -67,7 +75,7 @@ def inlined(function: Function) -> Function:
 
 def on_all_cores(function: Function) -> Function:
     """Compiled, with the turns of ``prange`` spread over the cores."""
-    return cast(Function, numba.njit(parallel=True, **_OPTIONS)(function))
+    return _kept(function, parallel=True)
 
 
 def inner_on_all_cores(function: Function) -> Function:

@@ -99,8 +99,8 @@ class Stopping:
 
     @property
     def window(self) -> int:
-        """After how many exchanges users decide; 0 for never."""
-        return self._reach if self._tol > 0 else 0
+        """After how many exchanges users decide; 0 for never. Who is alone does in each."""
+        return max(1, self._reach) if self._tol > 0 else 0
 
     @property
     def scale(self) -> FloatArray:
