@@ -346,7 +346,7 @@ def _nearest(
         gap = _gap(ledger, r, clock, label)
     since = clock[MOST] - ledger[r, STAMP]
     if gap < since:
-        if not fresh:
+        if not fresh and own < 0:
             lower, upper = _between(rows, coarse, r, x, near, label, work, room, clock)
             ledger[r, NEAR] = min(ledger[r, NEAR], upper - clock[label])
         limit = _safe(ledger[r, NEAR] + clock[label], clock[MOST]) + since

@@ -84,6 +84,14 @@ class Slope(NamedTuple):
         """1/rho."""
         return float(self.terms[_PER_RHO])
 
+    def lengths(self, mass: FloatArray) -> FloatArray:
+        """(m, K) a_i(k), for clusters of these weights."""
+        lengths = np.broadcast_to(self.steps[:, None], mass.shape)
+        if not self.terms[_BY_CLUSTER]:
+            return lengths
+        stiffness = mass * self.per_rho + np.diff(self.first)[:, None]
+        return np.divide(lengths, stiffness, out=np.zeros_like(mass), where=stiffness > 0)
+
 
 def slope(
     first: IntArray,

@@ -59,7 +59,7 @@ def fold(s: Clusters, x: FloatArray, how: Slope) -> Folded:
     rows = np.zeros((0, width))
     state = Clusters(rows, s.coarse[:0, :0], s.ledger[:0], np.zeros_like(s.starts), s.clock, sums)
     z = np.ascontiguousarray(coordinates[:m])
-    weight = how.per_rho * how.steps.max()
+    weight = how.per_rho * how.lengths(mass).max()
     slack = _FOLDED * (_longest(x - places) + weight * _longest(pulls)) + _STORED * (
         _longest(x) + _longest(origin[..., :d]) + weight * _longest(total)
     )

@@ -98,19 +98,13 @@ class Swift:
         else:
             how = self._slope(heard.links, pull_only=True)
             changed = descent.exchange(self._s, self._flat(y), new, how, label)
-            new = self._stepped(heard, y, self._metric.unflattened(new))
+            pull = self._metric.unflattened(new)
+            mass = self._s.sums[:, : y.shape[1], clusters.MASS]
+            gradient = heard.disagreement("centers") + pull / self._rho
+            new = y - how.lengths(mass)[..., None] * gradient
         if label:
             self._changed = changed
         return new
-
-    def _stepped(self, heard: Heard, y: FloatArray, innovation: FloatArray) -> FloatArray:
-        gradient = heard.disagreement("centers") + innovation / self._rho
-        step = self._alpha[:, None, None]
-        if self._by_cluster:
-            mass = self._s.sums[:, : y.shape[1], clusters.MASS, None]
-            stiffness = mass / self._rho + heard.degrees[:, None, None]
-            step = np.divide(step, stiffness, out=np.zeros_like(stiffness), where=stiffness > 0)
-        return y - step * gradient
 
     def _slope(self, links: sp.csr_array, *, pull_only: bool = False) -> descent.Slope:
         loss = (self._kind.number, self._kind.bend, self._kind.reach)
