@@ -1,7 +1,7 @@
 """What users' clusters hold, kept up while centres move, at the cost of what changes.
 
 **Labels.** A row is in the cluster of the nearest of its user's centres, |x(k) - y|^2 added up in
-eight lanes (`squared`), the lowest k of those that are equal. A row is looked at only where that
+one order (`squared`), the lowest k of those that are equal. A row is looked at only where that
 may have changed. Let d(k) be its distance to centre k when that was last measured, and p(k) how far
 the centre has come since then, step by step: the distance now is between d(k) - p(k) and
 d(k) + p(k) (Elkan 2003). A row stays as long as its own upper bound is below all other lower
@@ -143,20 +143,11 @@ def fold(work: FloatArray | Coarse, i: int, width: int) -> float:
 
 
 @inner
-def squared(x: FloatArray, i: int, y: FloatArray, r: int, work: FloatArray) -> float:
-    """|x_i - y_r|^2, with room to work in, (1, d).
-
-    The squares of wide rows are added up by `fold`: that is the way through memory that processors
-    foresee best. Of others, the squares of every eighth column are added to the same of eight sums,
-    and these in pairs.
-    """
+def in_lanes(x: FloatArray, i: int, y: FloatArray, r: int) -> float:
+    """|x_i - y_r|^2: the squares of every eighth column are added to the same of eight sums, and
+    these in pairs."""
     d = x.shape[1]
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
-    if d >= 64:
-        for j in range(d):
-            z0 = x[i, j] - y[r, j]
-            work[0, j] = z0 * z0
-        return fold(work, 0, d)
     for j in range(0, d - 7, 8):
         z0 = x[i, j] - y[r, j]
         z1 = x[i, j + 1] - y[r, j + 1]
@@ -178,6 +169,22 @@ def squared(x: FloatArray, i: int, y: FloatArray, r: int, work: FloatArray) -> f
         z0 = x[i, j] - y[r, j]
         a0, a1, a2, a3, a4, a5, a6, a7 = a1, a2, a3, a4, a5, a6, a7, a0 + z0 * z0
     return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+
+
+@inner
+def squared(x: FloatArray, i: int, y: FloatArray, r: int, work: FloatArray) -> float:
+    """|x_i - y_r|^2, with room to work in, (1, d).
+
+    The squares of wide rows are added up by `fold`: that is the way through memory that processors
+    foresee best.
+    """
+    d = x.shape[1]
+    if d < 64:
+        return in_lanes(x, i, y, r)
+    for j in range(d):
+        z = x[i, j] - y[r, j]
+        work[0, j] = z * z
+    return fold(work, 0, d)
 
 
 @inner

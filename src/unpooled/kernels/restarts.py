@@ -32,6 +32,7 @@ import numpy as np
 
 from unpooled.chunks import in_chunks
 from unpooled.kernels._jit import jit
+from unpooled.kernels.clusters import in_lanes
 from unpooled.types import FloatArray, IntArray
 
 _TURNS = 300
@@ -158,33 +159,7 @@ def _run(
             _label(rows, centers, clock, bounds, own)
         costs[t] = 0.0
         for r in range(n):
-            costs[t] += weights[r] * _squared(centers, own[r], rows, r)
-
-
-@jit
-def _squared(x: FloatArray, i: int, y: FloatArray, r: int) -> float:
-    """|x_i - y_r|^2, in eight sums that are then added in pairs."""
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
-    j, d = 0, x.shape[1]
-    while j < d:
-        z0 = x[i, j] - y[r, j]
-        z1 = x[i, j + 1] - y[r, j + 1]
-        z2 = x[i, j + 2] - y[r, j + 2]
-        z3 = x[i, j + 3] - y[r, j + 3]
-        z4 = x[i, j + 4] - y[r, j + 4]
-        z5 = x[i, j + 5] - y[r, j + 5]
-        z6 = x[i, j + 6] - y[r, j + 6]
-        z7 = x[i, j + 7] - y[r, j + 7]
-        a0 += z0 * z0
-        a1 += z1 * z1
-        a2 += z2 * z2
-        a3 += z3 * z3
-        a4 += z4 * z4
-        a5 += z5 * z5
-        a6 += z6 * z6
-        a7 += z7 * z7
-        j += 8
-    return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+            costs[t] += weights[r] * in_lanes(centers, own[r], rows, r)
 
 
 @jit
@@ -295,7 +270,7 @@ def _label(
                     continue
                 bound = bounds[r, k] - clock[WAY, k]
                 if turn == 0 or bound <= _safe(near, most):
-                    squares = _squared(centers, k, rows, r)
+                    squares = in_lanes(centers, k, rows, r)
                     bound = math.sqrt(squares)
                     bounds[r, k] = bound + clock[WAY, k]
                     if squares < exact or (squares == exact and k < label):
@@ -330,7 +305,7 @@ def _move(
             farthest, given = 0.0, -1
             for r in range(n):
                 if clock[ROWS, labels[r]] != _GIVEN:
-                    squares = _squared(centers, labels[r], rows, r)
+                    squares = in_lanes(centers, labels[r], rows, r)
                     if squares > farthest:
                         farthest, given = squares, r
             if given >= 0:
