@@ -41,6 +41,7 @@ DATA = {
     "ties": lambda rng: rng.integers(-2, 3, size=(90, 3)).astype(float),
     "duplicates": lambda rng: np.repeat(rng.normal(size=(9, 3)), 10, axis=0),
     "on boundaries": lambda rng: np.tile([[0.0, 0, 0], [1, 0, 0], [2, 0, 0]], (30, 1)),
+    "on a line": lambda rng: np.repeat(np.arange(90.0)[:, None], 3, axis=1),
     "far from the origin": lambda rng: _blobs(rng) + 1e6,
     "tiny margins": lambda rng: 1e-9 * rng.normal(size=(90, 3)) + rng.integers(2, size=(90, 1)),
     "all equal": lambda rng: np.full((90, 3), 0.3),

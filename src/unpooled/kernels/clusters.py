@@ -1,7 +1,8 @@
 """What users' clusters hold, kept up while centres move, at the cost of what changes.
 
 **Labels.** A row is in the cluster of the nearest of its user's centres, |x(k) - y|^2 added up in
-one order (`squared`), the lowest k of those that are equal. A row is looked at only where that
+one order (`squared`), the lowest k of those that are equal (or as good as equal, where rows have
+been put in other coordinates, which rounds them). A row is looked at only where that
 may have changed. Let d(k) be its distance to centre k when that was last measured, and p(k) how far
 the centre has come since then, step by step: the distance now is between d(k) - p(k) and
 d(k) + p(k) (Elkan 2003). A row stays as long as its own upper bound is below all other lower
@@ -55,7 +56,7 @@ SATURATED = 37.0**0.5
 """The distance from which on 1 + exp(-t^2) is 1 in double precision."""
 
 STAMP, WEIGHT, LABEL, HELD, NEAR, DUE = -6, -5, -4, -3, -2, -1
-BLUR, SCALE, MOST, SOONEST, LOOSE = -5, -4, -3, -2, -1
+TIE, BLUR, SCALE, MOST, SOONEST, LOOSE = -6, -5, -4, -3, -2, -1
 MASS, SCATTER, SIZE = -3, -2, -1
 
 _ROUNDING = 1e-9
@@ -87,7 +88,8 @@ class Clusters(NamedTuple):
     starts: IntArray
     """(m + 1) User u has the rows from starts[u] up to starts[u + 1]."""
     clock: FloatArray
-    """(m, K + 5) How far each centre has come; SCALE: s of the text; BLUR: what half the digits
+    """(m, K + 6) How far each centre has come; TIE: twice the difference up to which distances are
+    as good as equal; SCALE: s of the text; BLUR: what half the digits
     leave open of a distance and s, as a part of these; MOST: how far the fastest
     have come, step by step; SOONEST: the MOST before which none of the user's rows is due; LOOSE:
     how many of these are loose."""
@@ -97,20 +99,24 @@ class Clusters(NamedTuple):
     the sums; at 2 K, the origin o."""
 
 
-def clusters(rows: FloatArray, weights: FloatArray, offsets: IntArray, n_clusters: int) -> Clusters:
-    """The state before any row was looked at."""
+def clusters(
+    rows: FloatArray, weights: FloatArray, offsets: IntArray, n_clusters: int, tie: float = 0.0
+) -> Clusters:
+    """The state before any row was looked at; ``tie`` is a part of a user's largest number."""
     (n, d), m, k = rows.shape, len(offsets) - 1, n_clusters
     rows = np.ascontiguousarray(rows)
     ledger = np.zeros((n, k + 6 if 4 * k <= d else 1 + 5))
     ledger[:, WEIGHT] = weights
     ledger[:, LABEL] = -1
     ledger[:, DUE] = -np.inf
-    clock = np.zeros((m, k + 5))
+    clock = np.zeros((m, k + 6))
     clock[:, BLUR] = _HALF * (4 + np.log2(max(d, 2)))
     clock[:, SOONEST] = -np.inf
     sums = np.zeros((m, 2 * k + 1, d + 3))
     some = np.diff(offsets) > 0
     sums[some, -1, :d] = rows[offsets[:-1][some]]
+    if tie > 0:
+        clock[some, TIE] = tie * np.maximum.reduceat(np.abs(rows).max(axis=1), offsets[:-1][some])
     coarse = np.zeros((n, -(-d // 64) * 64 if d >= _WIDE else 0), dtype=np.float32)
     if d >= _WIDE:
         for u in np.flatnonzero(some):
@@ -219,7 +225,7 @@ def _safe(upper: float, most: float) -> float:
 @inlined
 def _gap(ledger: FloatArray, r: int, clock: FloatArray, label: int) -> float:
     """How much the lowest of the other centres' bounds is above what is safe."""
-    lowest, n_clusters = math.inf, len(clock) - 5
+    lowest, n_clusters = math.inf, len(clock) - 6
     if ledger.shape[1] == 6 and n_clusters > 1:
         lowest = ledger[r, 0] - clock[MOST]
     else:
@@ -287,7 +293,7 @@ def _two_nearest(
         label, own, second = 0, math.inf, math.inf
         for k in range(n_clusters):
             found = squared(x, k, rows, r, room)
-            if found < own:
+            if k == 0 or found < own - clock[TIE] * math.sqrt(own):
                 label, own, second = k, found, own
             else:
                 second = min(second, found)
@@ -346,7 +352,7 @@ def _nearest(
                 if not ledger[r, k] - clock[k] > limit:
                     found = squared(x, k, rows, r, room)
                     ledger[r, k] = math.sqrt(found) + clock[k]
-                    if label < 0 or found < own:
+                    if label < 0 or found < own - clock[TIE] * math.sqrt(own):
                         own, label = found, k
             upper = math.sqrt(own)
         ledger[r, NEAR] = upper - clock[label]

@@ -20,6 +20,8 @@ from unpooled.protocols.rounds import farthest, refuse_lost
 from unpooled.tables import LARGEST
 from unpooled.types import Body, FloatArray, IntArray
 
+_TIE = 2.0**-44
+"""Of the largest coordinate: more than what rounding does to a distance in other coordinates."""
 _LONG = 1024
 """Rounds of a leap, at most."""
 
@@ -71,9 +73,10 @@ class Swift:
         # With several steps to a round, a row that is held may leave the square in between.
         self._kind = kind if inner_steps == 1 else replace(kind, reach=kind.none)
         self._alpha: FloatArray = np.ascontiguousarray(alpha[:, 0, 0])
-        self._s = clusters.clusters(
-            self._flat(parties.rows), parties.weights, parties.offsets, x.shape[1]
-        )
+        rows = self._flat(parties.rows)
+        # Differences that are equal but for their sign differ by rounding in other coordinates.
+        tie = 0.0 if self._euclidean else _TIE
+        self._s = clusters.clusters(rows, parties.weights, parties.offsets, x.shape[1], tie)
         self._seen = np.zeros_like(x)
         self._calm = False
         """Whether it will be a good while until a row is due."""
