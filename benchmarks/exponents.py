@@ -28,10 +28,10 @@ from unpooled.protocols import dgc
 FILE = Path(__file__).with_suffix(".txt")
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 ROUNDS = {
-    ("kmeans", "early"): (1, 41),
-    ("kmeans", "steady"): (200, 1200),
-    ("logistic", "early"): (1, 21),
-    ("logistic", "steady"): (50, 150),
+    ("kmeans", "early"): (1, 61),
+    ("kmeans", "steady"): (200, 2200),
+    ("logistic", "early"): (1, 31),
+    ("logistic", "steady"): (50, 300),
 }
 """The loss, and from where to where rounds are timed."""
 APART = 3.0
@@ -86,26 +86,26 @@ def measured(runs: int) -> Curves:
     """All of them by turns, so that a slow minute of the machine bends no curve."""
     ends = {(what, factor): BASE.times(what, factor) for what in SIZES for factor in FACTORS}
     points = list(product(dict.fromkeys(ends.values()), ROUNDS))
-    fits = [partial(fit, size, *key, end) for size, key in points for end in (0, 1)]
+    fits = [partial(fit, *point, rounds) for point in points for rounds in ROUNDS[point[1]]]
+    fits[0]()  # loads compiled code
     # The fastest of the runs: noise only takes time, and differences have it twice.
-    taken = np.reshape(by_turns(runs, *(partial(seconds, run) for run in fits), of=min), (-1, 2))
-    spans = {key: many - few for key, (few, many) in ROUNDS.items()}
+    taken = by_turns(runs, *(partial(seconds, run) for run in fits), of=min)
     rounds = {
-        (size, key): (many - few) / spans[key]
-        for (size, key), (few, many) in zip(points, taken, strict=True)
+        point: (many - few) / (ROUNDS[point[1]][1] - ROUNDS[point[1]][0])
+        for point, (few, many) in zip(points, np.reshape(taken, (-1, 2)), strict=True)
     }
-    if min(rounds.values()) <= 0:
-        sys.exit("More rounds took less time: leave the machine alone, or give more --runs.")
+    if backward := [point for point, taken in rounds.items() if taken <= 0]:
+        sys.exit(f"More rounds took less time for {backward[0]}: give more --runs.")
     return {
         (what, *key): [rounds[ends[what, f], key] / rounds[BASE, key] for f in FACTORS]
         for what, key in product(SIZES, ROUNDS)
     }
 
 
-def fit(size: Size, loss: str, phase: str, end: int) -> None:
+def fit(size: Size, key: tuple[str, str], rounds: int) -> None:
     rows, start = problem(size)
-    groups, rounds = np.arange(len(rows)) % size.users, ROUNDS[loss, phase][end]
-    model = DGC(size.clusters, loss=loss, init=start, max_rounds=rounds, tol=0.0)
+    groups = np.arange(len(rows)) % size.users
+    model = DGC(size.clusters, loss=key[0], init=start, max_rounds=rounds, tol=0.0)
     model.fit(rows, groups=groups)
 
 
