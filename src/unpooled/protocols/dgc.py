@@ -64,7 +64,7 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.kernels.assignment import nearest
-from unpooled.kernels.segments import ClusterSums, sum_by_user
+from unpooled.kernels.segments import ClusterSums
 from unpooled.losses import (
     DistanceLoss,
     Fair,
@@ -171,7 +171,7 @@ class DGC(CentersProtocol):
 
     def _compile_ahead(self, block: Block) -> None:
         """Compiles what will be needed, if it is not yet, before others wait for an answer."""
-        own = float(sum_by_user(block.parties.owner, block.parties.weights, len(block)).max())
+        own = float(block.parties.total_weights.max())
         others = 1.0 if len(block) == block.graph.n_users else _OTHERS
         if self._worth_compiling(block, others * own):
             from unpooled.kernels.ahead import compile_rounds
