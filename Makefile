@@ -28,7 +28,7 @@ ifneq ($(strip $(DEBIAN_PACKAGES)),)
 	apt-get update -qq && apt-get install -qq --yes --no-install-recommends $(DEBIAN_PACKAGES)
 endif
 
-install: .venv/.all
+install: .venv/.test
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/page.py
@@ -50,7 +50,8 @@ fuzz: .venv/.fuzz
 
 docs: .venv/.test
 	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
-	  $(addprefix unpooled.,losses baselines metrics partition preprocessing datasets testing graphs trees \
+	  $(addprefix unpooled.,losses baselines metrics partition preprocessing datasets image_sets deep \
+	  deep.protocol deep.training deep.augmentation deep.vectors deep.encoders deep.lars testing graphs trees \
 	  persistence wire wire.disclosure wire.policy wire.shapes drivers.local drivers.faults \
 	  drivers.resending drivers.relay \
 	  drivers.zenoh drivers.link drivers.net_star drivers.net_mesh drivers.state drivers.replay \
@@ -78,17 +79,13 @@ clean:
 	touch $@
 
 .venv/.test: .venv/.demo
-	$(PIP) --editable '.[network,flower,report,dev]'
+	$(PIP) --editable '.[network,flower,deep,report,dev]'
 	touch $@
 
 .venv/.bench: .venv/.test
-	$(PIP) --editable '.[network,flower,report,dev,bench]'
+	$(PIP) --editable '.[network,flower,deep,report,dev,bench]'
 	touch $@
 
 .venv/.fuzz: .venv/.test
-	$(PIP) --editable '.[network,flower,report,dev,fuzz]'
-	touch $@
-
-.venv/.all: .venv/.test
-	$(PIP) --editable '.[network,flower,deep,report,dev]'
+	$(PIP) --editable '.[network,flower,deep,report,dev,fuzz]'
 	touch $@

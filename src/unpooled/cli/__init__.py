@@ -11,9 +11,12 @@ from pathlib import Path
 
 from unpooled import __version__
 from unpooled.cli import keys, network
-from unpooled.errors import UnpooledError
+from unpooled.errors import InputError, UnpooledError
 
 EXPERIMENTS = {
+    "deep-digits": "unpooled.experiments.deep.digits",
+    "deep-paper": "unpooled.experiments.deep.paper",
+    "deep-table": "unpooled.experiments.deep.table",
     "dgc-iris": "unpooled.experiments.dgc.iris",
     "feca-ssets": "unpooled.experiments.feca.ssets",
     "gossip-faults": "unpooled.experiments.gossip.faults",
@@ -62,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--runs", type=_positive, default=10, metavar="N", help="runs (default: %(default)s)"
     )
+    reproduce.add_argument(
+        "--plan", type=Path, metavar="FILE", help="for deep-paper: another plan than the paper's"
+    )
     reproduce.set_defaults(run=_reproduce)
     keys.add(commands)
     network.add(commands)
@@ -85,5 +91,10 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    for line in import_module(EXPERIMENTS[options.experiment]).report(options.runs):
+    given = {}
+    if options.plan is not None:
+        if options.experiment != "deep-paper":
+            raise InputError(f"{options.experiment} has no plan; leave out --plan.")
+        given["plan"] = options.plan
+    for line in import_module(EXPERIMENTS[options.experiment]).report(options.runs, **given):
         print(line, flush=True)

@@ -1,0 +1,150 @@
+"""Multi-crop augmentation: several random views of every image, made for a whole batch at once.
+
+A view is a random rectangle of the image, turned, mirrored and resized to a fixed size, with its
+colours changed. All of the first is one affine map of coordinates, all of the second one affine map
+of colours per image,
+
+    y = A x + t,    A = S^-1 b H (c I) D,    t so that grey stays where contrast puts it,
+
+where D mixes colours with their grey value (saturation, or grey altogether), c is contrast, H a
+rotation of hue about the grey axis, b brightness, and S^-1 brings every channel to unit scale. So a
+batch costs one sampling and one small matrix product, whatever is switched on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unpooled.errors import InputError
+
+_GREY = torch.tensor([0.299, 0.587, 0.114])
+"""How bright the eye finds red, green and blue."""
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How views are made. Sizes are shares of the image's side, scales shares of its area."""
+
+    large: int = 2
+    """Views of the first kind (DeepCluster-v2: 2)."""
+    small: int = 0
+    """Views of the second kind (DeepCluster-v2: 6, a quarter of the pixels of a large one)."""
+    large_size: float = 1.0
+    small_size: float = 0.5
+    large_scale: tuple[float, float] = (0.25, 1.0)
+    small_scale: tuple[float, float] = (0.08, 0.25)
+    aspect: float = 4 / 3
+    """Width to height lies between this and its inverse."""
+    rotation: float = 0.0
+    """Degrees to either side."""
+    flip: bool = True
+    """Whether half of the views are mirrored."""
+    colour: float = 0.5
+    """How far brightness, contrast and saturation go from 1; hue goes a quarter as far."""
+    grey: float = 0.2
+    """The share of views without colour."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Augmentation:
+        """From a table of options, as a plan has it."""
+        for name in options:
+            if name not in cls.__dataclass_fields__:
+                raise InputError(
+                    f"An augmentation has no option {name!r}; it has "
+                    f"{', '.join(cls.__dataclass_fields__)}."
+                )
+        given: dict[str, Any] = dict(options)
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+
+    def __post_init__(self) -> None:
+        if self.large < 1 or self.small < 0:
+            raise InputError(
+                f"An augmentation with large={self.large} and small={self.small} views trains on "
+                "nothing; give at least one large view."
+            )
+        for name in ("large_scale", "small_scale"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high <= 1:
+                raise InputError(f"{name}={(low, high)} must be two rising shares of the area.")
+
+    def views(self, images: Tensor, scaling: tuple[Tensor, Tensor], rng: torch.Generator) -> Views:
+        """All views of a batch, large ones first; those of one size are in one tensor."""
+        found = []
+        for count, size, scale in (
+            (self.large, self.large_size, self.large_scale),
+            (self.small, self.small_size, self.small_scale),
+        ):
+            if count:
+                several = images.repeat(count, 1, 1, 1) if count > 1 else images
+                cropped = self._cropped(several, size, scale, rng)
+                found.append(self._coloured(cropped, scaling, rng))
+        return found
+
+    def _cropped(
+        self, images: Tensor, size: float, scale: tuple[float, float], rng: torch.Generator
+    ) -> Tensor:
+        n, channels, height, width = images.shape
+        area = _between(n, *scale, rng)
+        ratio = torch.exp(_between(n, -math.log(self.aspect), math.log(self.aspect), rng))
+        w, h = (area * ratio).sqrt().clamp(max=1.0), (area / ratio).sqrt().clamp(max=1.0)
+        x, y = (1 - w) * _between(n, -1, 1, rng), (1 - h) * _between(n, -1, 1, rng)
+        angle = math.radians(self.rotation) * _between(n, -1, 1, rng)
+        mirror = torch.where(_between(n, 0, 1, rng) < 0.5, -1.0, 1.0) if self.flip else 1.0
+        cos, sin = torch.cos(angle), torch.sin(angle)
+        theta = torch.stack(
+            [mirror * w * cos, -h * sin, x, mirror * w * sin, h * cos, y], dim=1
+        ).view(n, 2, 3)
+        target = [n, channels, max(1, round(size * height)), max(1, round(size * width))]
+        grid = F.affine_grid(theta.to(images), target, align_corners=False)
+        return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+    def _coloured(
+        self, images: Tensor, scaling: tuple[Tensor, Tensor], rng: torch.Generator
+    ) -> Tensor:
+        """The colours changed, and every channel at zero mean and unit scale."""
+        mean, scale = scaling
+        n, channels = images.shape[:2]
+        if not self.colour and not (self.grey and channels == 3):
+            return (images - mean.view(1, -1, 1, 1)) / scale.view(1, -1, 1, 1)
+        brightness, contrast, saturation = (
+            1 + self.colour * _between(n, -1, 1, rng).view(n, 1, 1) for _ in range(3)
+        )
+        mix = torch.eye(channels).expand(n, channels, channels)
+        if channels == 3:
+            no_colour = _between(n, 0, 1, rng).view(n, 1, 1) < self.grey
+            saturation = torch.where(no_colour, 0.0, saturation)
+            mix = saturation * mix + (1 - saturation) * _GREY.expand(3, 3)
+            mix = _hue(math.pi / 4 * self.colour * _between(n, -1, 1, rng)) @ mix
+        middle = images.mean(dim=(1, 2, 3)).view(n, 1, 1)
+        a = (brightness * contrast * mix).to(images)
+        t = (brightness * (1 - contrast)).to(images) * middle
+        a, t = a / scale.view(1, -1, 1), (t - mean.view(1, -1, 1)) / scale.view(1, -1, 1)
+        return torch.einsum("nij,njhw->nihw", a, images) + t.unsqueeze(-1)
+
+
+Views = list[Tensor]
+
+NATURAL = Augmentation()
+"""For photographs."""
+SIGNS = Augmentation(large_scale=(0.5, 1.0), aspect=1.25, rotation=15.0, flip=False, grey=0.0)
+"""For digits and letters, which are other ones when mirrored or turned far."""
+AUGMENTATIONS = {"natural": NATURAL, "signs": SIGNS}
+
+
+def _between(n: int, low: float, high: float, rng: torch.Generator) -> Tensor:
+    return low + (high - low) * torch.rand(n, generator=rng)
+
+
+def _hue(angle: Tensor) -> Tensor:
+    """The rotations of colour space about the grey axis (Rodrigues)."""
+    cos, sin = torch.cos(angle).view(-1, 1, 1), torch.sin(angle).view(-1, 1, 1)
+    axis = 1 / math.sqrt(3)
+    across = axis * torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    return cos * torch.eye(3) + sin * across + (1 - cos) / 3 * torch.ones(3, 3)

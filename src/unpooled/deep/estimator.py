@@ -1,0 +1,422 @@
+"""The front door to DeepFeCA, and to the pooled DeepCluster that it is measured against."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.deep import vectors
+from unpooled.deep.augmentation import AUGMENTATIONS, Augmentation
+from unpooled.deep.checkpoint import Checkpoint
+from unpooled.deep.encoders import ENCODERS
+from unpooled.deep.images import Shape, flattened, shape_of
+from unpooled.deep.protocol import MEAN, SCALE, WEIGHTS, DeepClustering
+from unpooled.deep.training import HEADS, OPTIMIZERS, Training
+from unpooled.drivers.local import Run, run_star
+from unpooled.drivers.options import Options, serving
+from unpooled.errors import InputError
+from unpooled.estimators.feca import FeCA
+from unpooled.estimators.fuzzy import FuzzyCMeans
+from unpooled.estimators.kfed import KFED
+from unpooled.estimators.matched import MatchedAveraging
+from unpooled.estimators.oneshot import OneShotKMeans
+from unpooled.estimators.star import StarEstimator
+from unpooled.kernels import centers
+from unpooled.protocols import oneshot as protocols
+from unpooled.protocols.star import StarProtocol
+from unpooled.tables import Table
+from unpooled.types import Array, Body, FloatArray, IntArray, Parties
+from unpooled.wire.message import Note
+
+AGGREGATIONS: dict[str, StarEstimator] = {
+    "feca": FeCA(n_init=3),
+    "one-shot": OneShotKMeans(n_init=3),
+    "matched": MatchedAveraging(n_init=3),
+    "k-fed": KFED(n_init=3),
+    "fuzzy-average": FuzzyCMeans(merge="average", max_rounds=1),
+    "fuzzy-kmeans": FuzzyCMeans(merge="kmeans", max_rounds=1),
+}
+"""The paper's rows, and ours: with fewer starts than elsewhere, since there are many clusterings."""
+BATCH_NORMS = ("pooled", "averaged")
+
+
+class DeepFeCA(StarEstimator):
+    """Learns features of unlabelled images together with clusters of them (Xu et al. 2024).
+
+    In every round parties cluster their features by FeCA (or another ``aggregation``), train the
+    network on the clusters as pseudo-labels, as DeepCluster-v2 does (Caron et al. 2020), and the
+    coordinator averages their networks. See :mod:`unpooled.deep.protocol`, also for what is
+    disclosed: parties send whole networks.
+
+    ``X`` holds images: arrays (n, height, width) or (n, height, width, channels) with ``groups``,
+    or one for each party in a list or dict; or tables with a row for each image.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters
+    aggregation : how parties' centroids become common ones: "feca", "one-shot", "matched", "k-fed",
+        "fuzzy-average", "fuzzy-kmeans", or any estimator of unpooled with a coordinator
+    encoder : "convnet", "resnet18", a function that makes an ``nn.Module``, or such a module, which
+        is trained on from where it stands; it makes (n, features) of (n, channels, height, width)
+    n_prototypes : pseudo-labels in training; None: ``n_clusters``, as in the paper. More of them
+        (three times) usually make better features
+    projection : dimension of a projection behind the features in which images are clustered, as
+        in DeepCluster-v2 (128); 0: they are clustered by the features themselves
+    rounds : rounds of clustering, training and averaging
+    epochs, batch_size : of a party's training in a round
+    learning_rate : at the beginning; it falls along a cosine over all rounds
+    optimizer : "sgd", or "lars" (DeepCluster-v2's, for large batches)
+    momentum, weight_decay : of the optimizer
+    temperature : of the softmax over prototypes
+    head : "fixed" (the prototypes, DeepCluster-v2) or "trained" (a classifier that begins there)
+    warmup : the share of all rounds in which the learning rate rises
+    augmentation : "natural" (photographs), "signs" (digits, letters), an ``Augmentation``, or a
+        dict of what is different from the natural one
+    batch_norm : "pooled" (variances of all rows together) or "averaged" (plain FedAvg)
+    participation : the share of parties that train in a round
+    image_shape : (channels, height, width) where ``X`` is tables of rows; None: square, one channel
+    channels : "last" or "first": where images have theirs
+    device : "cpu", "cuda", ...: where parties train; results repeat exactly on a CPU
+    checkpoint : a file that is written after every round, from which a fit with the same options,
+        data and seed goes on
+    quorum : how many parties' answers are enough; None: all
+    policy : what parties let out: "study", "deployment", a policy, or one for each party
+    random_state : seed
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, d), of unit length, where :meth:`embed` puts images
+    network_ : the network's numbers, and the channels' scale
+    history_ : for every round ``loss`` and ``clusters`` (prototypes found)
+    labels_, inertia_, n_rounds_, traffic_, remarks_, image_shape_, n_features_in_
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 10,
+        *,
+        aggregation: Any = "feca",
+        encoder: Any = "convnet",
+        n_prototypes: int | None = None,
+        projection: int = 0,
+        rounds: int = 20,
+        epochs: int = 1,
+        batch_size: int = 32,
+        learning_rate: float = 0.03,
+        optimizer: str = "sgd",
+        momentum: float = 0.9,
+        weight_decay: float = 1e-4,
+        temperature: float = 0.1,
+        head: str = "fixed",
+        warmup: float = 0.0,
+        augmentation: Any = "natural",
+        batch_norm: str = "pooled",
+        participation: float = 1.0,
+        image_shape: Any = None,
+        channels: str = "last",
+        device: str = "cpu",
+        checkpoint: Any = None,
+        quorum: int | None = None,
+        policy: Any = "study",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.aggregation = aggregation
+        self.encoder = encoder
+        self.n_prototypes = n_prototypes
+        self.projection = projection
+        self.rounds = rounds
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.temperature = temperature
+        self.head = head
+        self.warmup = warmup
+        self.augmentation = augmentation
+        self.batch_norm = batch_norm
+        self.participation = participation
+        self.image_shape = image_shape
+        self.channels = channels
+        self.device = device
+        self.checkpoint = checkpoint
+        self.quorum = quorum
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Learns from the images of all parties without putting them together."""
+        rows, self._seen = flattened(X, self.channels)
+        try:
+            return super().fit(rows, groups=groups, sample_weight=sample_weight)
+        finally:
+            del self._seen
+
+    def _protocol(self, n_clusters: int, parties: Parties) -> DeepClustering:
+        prototypes = whole_or_none("n_prototypes", self.n_prototypes, 1) or n_clusters
+        if prototypes < n_clusters:
+            raise InputError(
+                f"n_prototypes={prototypes} is less than n_clusters={n_clusters}; give at least as "
+                "many, or None."
+            )
+        shape = shape_of(self.image_shape, self._shape_seen(), parties.n_features)
+        inner = self._aggregation(prototypes, parties)
+        return self._built(shape, inner, self._aggregation(n_clusters, parties))
+
+    def _built(self, shape: Shape, inner: StarProtocol, final: StarProtocol) -> DeepClustering:
+        protocol = DeepClustering(
+            inner=inner,
+            final=final,
+            build=self._encoder(shape[0]),
+            image_shape=shape,
+            rounds=whole("rounds", self.rounds, 0),
+            components=whole("projection", self.projection, 0),
+            training=self._training(),
+            augmentation=self._augmentation(),
+            participation=number("participation", self.participation, above=0.0, most=1.0),
+            batch_norm=one_of("batch_norm", self.batch_norm, BATCH_NORMS),
+            device=_device(self.device),
+        )
+        try:
+            protocol.n_weights  # noqa: B018 (makes the network, to see whether that works)
+        except Exception as error:
+            raise InputError(
+                f"encoder={self.encoder!r} does not work with images of shape {shape}: {error}."
+            ) from error
+        return protocol
+
+    def _shape_seen(self) -> Shape | None:
+        """What is known of the images' shape: while fitting from X, afterwards from the fit."""
+        return getattr(self, "_seen", getattr(self, "image_shape_", None))
+
+    def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
+        given = self.aggregation
+        if isinstance(given, str):
+            given = AGGREGATIONS[one_of("aggregation", given, tuple(AGGREGATIONS))]
+        if not isinstance(given, StarEstimator) or isinstance(given, DeepFeCA):
+            raise InputError(
+                f"aggregation={given!r} is not known; give one of {', '.join(AGGREGATIONS)} or an "
+                "estimator with a coordinator, such as FeCA()."
+            )
+        model: StarEstimator = clone(given).set_params(n_clusters=n_clusters)
+        return model._protocol(n_clusters, parties)
+
+    def _encoder(self, channels: int) -> Callable[[], nn.Module]:
+        given = self.encoder
+        if isinstance(given, nn.Module):
+            return partial(copy.deepcopy, given)
+        if isinstance(given, str):
+            return partial(ENCODERS[one_of("encoder", given, tuple(ENCODERS))], channels)
+        if callable(given):
+            return given  # type: ignore[no-any-return]
+        raise InputError(
+            f"encoder={given!r} is not known; give {' or '.join(map(repr, ENCODERS))}, a torch "
+            "module, or a function that makes one."
+        )
+
+    def _training(self) -> Training:
+        return Training(
+            epochs=whole("epochs", self.epochs, 1),
+            batch_size=whole("batch_size", self.batch_size, 2),
+            learning_rate=number("learning_rate", self.learning_rate, above=0.0),
+            optimizer=one_of("optimizer", self.optimizer, OPTIMIZERS),
+            momentum=number("momentum", self.momentum, most=1.0),
+            weight_decay=number("weight_decay", self.weight_decay),
+            temperature=number("temperature", self.temperature, above=0.0),
+            head=one_of("head", self.head, HEADS),
+            warmup=number("warmup", self.warmup, most=0.99),
+        )
+
+    def _augmentation(self) -> Augmentation:
+        if isinstance(self.augmentation, Augmentation):
+            return self.augmentation
+        if isinstance(self.augmentation, Mapping):
+            return Augmentation.of(self.augmentation)
+        return AUGMENTATIONS[one_of("augmentation", self.augmentation, tuple(AUGMENTATIONS))]
+
+    def _run(
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: Any
+    ) -> Run:
+        assert isinstance(protocol, DeepClustering)
+        how = replace(how, quorum=whole_or_none("quorum", self.quorum, 1))
+        kept: dict[str, list[Array]] = {}
+        file = None
+        if self.checkpoint is not None:
+            options = repr([seed, _described(self.get_params()), parties.names])
+            file = Checkpoint(self.checkpoint, options, parties)
+            start = file.read()
+            if start is not None:
+                protocol = replace(protocol, start=start)
+                for name in ("loss", "clusters"):
+                    kept[name] = list(start[f"history.{name}"])
+                for loss, found in zip(kept["loss"], kept["clusters"], strict=True):
+                    history.record(Note(0, {"loss": loss, "clusters": found}))
+        progress = _Progress(protocol.rounds)
+
+        def observe(note: Note) -> None:
+            if "loss" in note.body:
+                history.record(note)
+                progress.show(note.round + 1, float(note.body["loss"]))
+                for name, value in note.body.items():
+                    kept.setdefault(name, []).append(value)
+            elif file is not None:
+                past = {f"history.{name}": np.array(values) for name, values in kept.items()}
+                file.write({**note.body, **past})
+
+        try:
+            return run_star(protocol, parties, seed=seed, options=how, observe=observe)
+        finally:
+            progress.end()
+
+    def _n_rounds(self, run: Run) -> int:
+        return int(run.result["rounds"])
+
+    def _keep(self, result: Body) -> None:
+        self.network_ = {name: np.array(result[name]) for name in (WEIGHTS, MEAN, SCALE)}
+
+    def _set_labels(self, table: Table) -> None:
+        self.image_shape_ = shape_of(self.image_shape, self._shape_seen(), table.parties.n_features)
+        points = self._embedded(table.parties.rows)
+        labels = centers.label(points, self.cluster_centers_)
+        self.labels_ = table.restore(labels)
+        self.inertia_ = centers.cost(points, table.parties.weights, self.cluster_centers_, labels)
+
+    def predict(self, X: Any) -> Any:
+        """The cluster of each image, in the container of ``X``."""
+        return super().predict(flattened(X, self.channels)[0])
+
+    def transform(self, X: Any) -> Any:
+        """The distance of each image to each of ``cluster_centers_``, on the unit sphere."""
+        return super().transform(flattened(X, self.channels)[0])
+
+    def embed(self, X: Any) -> Any:
+        """The images as points of the unit sphere, on which ``cluster_centers_`` lie."""
+        table = self._read_new(flattened(X, self.channels)[0])
+        return table.restore(self._embedded(table.parties.rows))
+
+    def features(self, X: Any) -> Any:
+        """What the encoder makes of images, before any projection: for other models to use."""
+        table = self._read_new(flattened(X, self.channels)[0])
+        return table.restore(self._features(table.parties.rows))
+
+    @property
+    def encoder_(self) -> nn.Module:
+        """The trained encoder, of its own; it takes images with channels at mean 0 and scale 1."""
+        network = copy.deepcopy(self._fitted.template)
+        vectors.from_vector(network, self.network_[WEIGHTS])
+        return network.encoder.eval()
+
+    @property
+    def _fitted(self) -> DeepClustering:
+        """The protocol as far as it embeds images, for which nobody is asked anything."""
+        unasked = protocols.OneShotKMeans(1, 1)
+        return self._built(self.image_shape_, unasked, unasked)
+
+    def _embedded(self, rows: FloatArray) -> FloatArray:
+        with serving(Options()):  # so that it is rounded as in the run
+            return self._fitted.embed(rows, self.network_)
+
+    def _features(self, rows: FloatArray) -> FloatArray:
+        with serving(Options()):
+            return self._fitted.features(rows, self.network_)
+
+    def _labels(self, rows: FloatArray) -> IntArray:
+        return centers.label(self._embedded(rows), self.cluster_centers_)
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        return centers.distances(self._embedded(rows), self.cluster_centers_)
+
+    def _for_drawing(
+        self, X: Any, y: Any
+    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, Array | None]:
+        """Of all images: rows, clusters, points, features, and classes if there are any."""
+        table = self._read_new(flattened(X, self.channels)[0])
+        rows = table.parties.rows
+        points = self._embedded(rows)
+        labels = centers.label(points, self.cluster_centers_)
+        classes = None if y is None else table.per_row(y, "y")
+        return rows, labels, points, self._features(rows), classes
+
+
+class DeepCluster(DeepFeCA):
+    """The pooled reference: the same training where all images are in one place.
+
+    Clusters are those of plain k-means; everything else is as in :class:`DeepFeCA`.
+    """
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Learns from one array of images; parties, if there are any, are put together."""
+        if isinstance(X, dict):
+            X = list(X.values())
+        if isinstance(X, list | tuple):
+            X = np.concatenate(X)
+        return super().fit(X, sample_weight=sample_weight)
+
+    def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
+        return OneShotKMeans(n_clusters, n_init=3)._protocol(n_clusters, parties)
+
+
+class _Progress:
+    """One live line on a terminal, nothing in a pipe."""
+
+    def __init__(self, rounds: int) -> None:
+        self._rounds, self._begin, self._first = rounds, monotonic(), 0
+        self._live = sys.stderr.isatty()
+
+    def show(self, done: int, loss: float) -> None:
+        """After a round."""
+        if not self._live:
+            return
+        self._first = self._first or done
+        passed = monotonic() - self._begin
+        left = passed / (done - self._first + 1) * (self._rounds - done)
+        share = done / self._rounds
+        bar = ("█" * round(20 * share)).ljust(20, "·")
+        sys.stderr.write(
+            f"\r\x1b[K{bar} round {done} of {self._rounds}, loss {loss:.3f}, {left:.0f} s left"
+        )
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        """After the last one."""
+        if self._live and self._first:
+            sys.stderr.write("\n")
+
+
+def _device(given: Any) -> str:
+    try:
+        found = torch.device(given)
+        torch.empty(0, device=found)
+    except Exception as error:
+        raise InputError(
+            f"device={given!r} is not here ({type(error).__name__}); give 'cpu', or 'cuda' where "
+            "torch sees one."
+        ) from None
+    return str(found)
+
+
+def _described(params: dict[str, Any]) -> list[tuple[str, str]]:
+    """The options that a fit depends on, in words; modules by what is in them."""
+    apart = {"checkpoint", "device", "random_state", "policy"}
+    words = []
+    for name, value in sorted(params.items()):
+        if name in apart:
+            continue
+        if isinstance(value, nn.Module):
+            value = [repr(value), vectors.to_vector(value).tobytes().hex()]
+        words.append((name, str(value) if isinstance(value, Path) else repr(value)))
+    return words

@@ -1,0 +1,95 @@
+"""A page that shows what was found: sample images of every cluster, and a map of the features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+
+from unpooled.deep.images import as_pictures
+from unpooled.types import Array, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from unpooled.deep.estimator import DeepFeCA
+
+_MAPPED = 2000
+"""Images on the map: more are no clearer, and the map takes long."""
+
+
+def draw_page(
+    model: DeepFeCA,
+    X: Any,
+    file: str | Path,
+    *,
+    y: Any = None,
+    per_cluster: int = 12,
+    random_state: int = 0,
+) -> None:
+    """Draws the images nearest to each centre, and all images by a t-SNE of their features.
+
+    For whoever may see images of all parties, in a study; a party draws its own alone. With ``y``
+    (classes, in the form of ``X``) the map is also drawn by class.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows, labels, points, features, classes = model._for_drawing(X, y)
+    k = len(model.cluster_centers_)
+    maps = 1 if classes is None else 2
+    figure = plt.figure(figsize=(13, max(4.5 * maps, 0.75 * k)), layout="constrained")
+    left, right = figure.subfigures(  # type: ignore[misc]
+        1, 2, width_ratios=[per_cluster, 8]
+    )
+    left.suptitle("The images nearest to each centre")
+    grid = left.subplots(k, per_cluster, squeeze=False)
+    pictures = _shown(as_pictures(rows, model.image_shape_))
+    for cluster in range(k):
+        nearest = _nearest(points, labels, model.cluster_centers_[cluster], cluster, per_cluster)
+        for place, axes in enumerate(grid[cluster]):
+            axes.set_axis_off()
+            if place < len(nearest):
+                picture = pictures[nearest[place]]
+                axes.imshow(picture.squeeze(), cmap="gray" if picture.shape[-1] == 1 else None)
+        size = int((labels == cluster).sum())
+        grid[cluster, 0].set_title(f"cluster {cluster}: {size}", loc="left", fontsize=8)
+    where, chosen = _map(features, random_state)
+    panels = right.subplots(maps, 1, squeeze=False)[:, 0]
+    coloured = [("by cluster", labels), ("by class", classes)][:maps]
+    for axes, (title, colours) in zip(panels, coloured, strict=True):
+        axes.scatter(*where.T, c=np.asarray(colours)[chosen], cmap="tab20", s=4)
+        axes.set_title(f"Features, {title}")
+        axes.set_xticks([])
+        axes.set_yticks([])
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def _nearest(
+    points: FloatArray, labels: IntArray, center: FloatArray, cluster: int, most: int
+) -> IntArray:
+    own = np.flatnonzero(labels == cluster)
+    return own[np.argsort(-(points[own] @ center), kind="stable")[:most]]
+
+
+def _shown(pictures: Array) -> Array:
+    """Colours from 0 to 1; of more or other than one or three channels the first."""
+    low, high = float(pictures.min()), float(pictures.max())
+    scaled = (pictures - low) / (high - low or 1.0)
+    return scaled if scaled.shape[-1] in (1, 3) else scaled[..., :1]
+
+
+def _map(features: FloatArray, random_state: int) -> tuple[FloatArray, IntArray]:
+    """Places in the plane of some images, and which."""
+    rng = np.random.default_rng(random_state)
+    chosen = np.sort(rng.permutation(len(features))[:_MAPPED])
+    some = features[chosen]
+    if len(some) < 5:
+        return np.resize(some, (len(some), 2)), chosen
+    reduced = PCA(min(30, *some.shape), random_state=random_state).fit_transform(some)
+    perplexity = min(30.0, (len(some) - 1) / 3)
+    return TSNE(perplexity=perplexity, random_state=random_state).fit_transform(reduced), chosen

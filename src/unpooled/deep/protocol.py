@@ -1,0 +1,473 @@
+"""DeepFeCA: features and clusters learnt together, without pooling (Xu et al. 2024, section 5).
+
+The coordinator draws a network, and then in every round:
+
+1. **Clustering.** Parties get the network, turn their images into points on the unit sphere, and
+   answer the questions of the protocol ``inner`` about these points: FeCA, or whatever is in its
+   place. Its centres, brought to unit length, are the prototypes of the round. They may be more
+   than the clusters that are wanted in the end.
+2. **Training.** Parties get network and prototypes, label each of their images by the prototype of
+   the largest cosine, and train the network to tell the labels apart (:mod:`.training`).
+3. **Averaging.** θ ← Σ_m n_m θ_m / Σ_m n_m over the parties that answered, n_m their rows (or the
+   weight of these); what becomes of batch normalisations' statistics is in :mod:`.vectors`.
+
+After the last round the images are clustered once more, by ``final``, whose centres are the result. At the very
+beginning parties tell sums and sums of squares of each channel, so that all bring their images to
+the same scale.
+
+A party needs nothing that it has missed: every question carries the network. What it answers
+follows from the question, its rows and the run's seed. So a party that is away for a round is
+missing from that round's mean and from nothing else, and a run that is begun again after round t,
+from what was noted of it (``start``), goes on bit for bit as if nothing had happened.
+
+With ``participation`` below 1 that share of the parties that have answered in a round, drawn anew
+each time, train in it; all are clustered, which is cheap.
+
+What leaves a party: for each clustering what ``inner`` sends, with images' places on the sphere as
+rows; and once a round the whole network, which it has trained on all of its rows. **A network says
+more of rows than sums do**: from updates after few steps on few images, images have been recovered
+(Zhu, Liu & Han 2019; Geiping et al. 2020), and no count of rows bounds this. It is declared as
+a sum over all rows of the party, which is what its policy can check (that they are enough).
+
+A party whose policy has a minimum count of m puts its images, once, into groups of at least m by
+their pixels (k-means with n / 2m clusters; images of smaller ones are left out of the clustering),
+and whatever it is asked about clusters, it answers about groups: the mean point of each stands for
+its images. So everything that it ever says of single clusters is about the same atoms.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from hashlib import sha256
+from threading import Lock
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from unpooled.deep import vectors
+from unpooled.deep.augmentation import NATURAL, Augmentation
+from unpooled.deep.encoders import Network, width_of
+from unpooled.deep.training import Training, train
+from unpooled.errors import ProtocolError
+from unpooled.kernels.kmeans import cluster, renumbered
+from unpooled.protocols.centroids import presentable
+from unpooled.protocols.embedded import Embedded, Finding
+from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.wire.disclosure import enough_rows
+from unpooled.wire.message import Ask, Note, Summary
+from unpooled.wire.policy import FINITE, AtMost, Release
+
+WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
+_CLUSTERING, _GROUPS, _POINTS = "deep.clustering", "deep.groups", "deep.points"
+_INNER = "inner."
+_FORWARD_ROWS = 256
+"""Images that are turned into features at a time."""
+_ONE_AT_A_TIME = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class DeepClustering(Embedded):
+    """The protocol.
+
+    ``inner`` finds the prototypes of every round, ``final`` the clusters in the end: the same method
+    with at most as many centres. ``build`` makes an encoder, drawing its numbers from torch's own.
+    ``start`` is what was noted after a round, to go on from there.
+    """
+
+    inner: StarProtocol
+    final: StarProtocol
+    build: Callable[[], nn.Module]
+    image_shape: tuple[int, int, int]
+    rounds: int = 10
+    components: int = 64
+    training: Training = field(default_factory=Training)
+    augmentation: Augmentation = NATURAL
+    participation: float = 1.0
+    batch_norm: str = "pooled"
+    device: str = "cpu"
+    start: Body | None = None
+    name: ClassVar[str] = "deep clustering"
+    keeps_rows: ClassVar[bool] = False
+
+    @cached_property
+    def template(self) -> Network:
+        """A network of the right form; nothing that is random about it matters."""
+        return self._drawn(0)
+
+    def _drawn(self, seed: int) -> Network:
+        """A new network, without touching the process's own random numbers."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            encoder = self.build()
+            network = Network(encoder, width_of(encoder, self.image_shape), self.components)
+        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        """The dimension of the sphere's space."""
+        return self.template.components
+
+    @cached_property
+    def n_weights(self) -> int:
+        """How many numbers the network has."""
+        return vectors.count(self.template)
+
+    @property
+    def told(self) -> Release:
+        channels = (self.image_shape[0],)
+        return Release(
+            "told",
+            (WEIGHTS, MEAN, SCALE, _CLUSTERING),
+            ("model",),
+            "the network, the channels' scale, and how many clusterings came before",
+            shapes={
+                WEIGHTS: (self.n_weights,),
+                MEAN: channels,
+                SCALE: channels,
+                _CLUSTERING: (),
+            },
+            types={WEIGHTS: vectors.WEIGHTS, _CLUSTERING: "int64"},
+        )
+
+    @property
+    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+        channels, found = (self.image_shape[0],), AtMost(np.inf, "prototypes")
+        releases = (
+            Release(
+                "pixels",
+                ("count", "sums", "squares"),
+                ("sums", "counts"),
+                "sums over all rows: their number, each channel's values and their squares",
+                shapes={"count": (), "sums": channels, "squares": channels},
+                bounds={"squares": FINITE},
+            ),
+            Release(
+                "train",
+                ("weights", "count", "loss"),
+                ("sums", "counts"),
+                "the network after training on all rows, their number, and the mean loss",
+                shapes={"weights": (AtMost(self.n_weights),), "count": (), "loss": ()},
+                types={"weights": vectors.WEIGHTS},
+            ),
+        )
+        told = self.told
+        asks = (
+            Release("pixels", (), ("model",), "nothing but the question"),
+            replace(
+                told,
+                kind="train",
+                fields=(*told.fields, "prototypes", "chosen", "span"),
+                why="the network, the channels' scale, the prototypes, and who is to train",
+                shapes={
+                    **told.shapes,
+                    "prototypes": (found, self.n_components),
+                    "chosen": (AtMost(np.inf),),
+                    "span": (2,),
+                },
+                types={**told.types, "chosen": "int64"},
+                bounds={"chosen": FINITE},
+            ),
+        )
+        return releases, asks, {"pixels": self.pixels, "train": self.train}
+
+    # The coordinator's side.
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        told, kept = yield from self.find(rng)
+        centers, _ = yield from self._clustering(told, rng)
+        return {"centers": centers, **told, **kept}
+
+    def find(self, rng: np.random.Generator) -> Finding:
+        """All rounds; returns the network."""
+        seed = int(rng.integers(2**62))  # what a later round draws must not hang on earlier ones
+        if self.start is None:
+            replies = yield Ask("pixels")
+            told: dict[str, Array] = {
+                WEIGHTS: vectors.to_vector(self._drawn(seed)),
+                **_scale(replies),
+            }
+            begin = 0
+        else:
+            told = {name: self.start[name] for name in (WEIGHTS, MEAN, SCALE)}
+            begin = int(self.start["round"])
+        for number in range(begin, self.rounds):
+            drawn = np.random.default_rng([seed, number])
+            told = {**told, _CLUSTERING: np.array(number)}
+            prototypes, present = yield from self._clustering(told, drawn)
+            replies = yield Ask(
+                "train",
+                {
+                    **told,
+                    "prototypes": prototypes,
+                    "chosen": self._chosen(present, drawn),
+                    "span": np.array([number, number + 1]) / self.rounds,
+                },
+                number,
+            )
+            told[WEIGHTS], loss = self._averaged(replies, told[WEIGHTS])
+            yield Note(number, {"loss": np.array(loss), "clusters": np.array(len(prototypes))})
+            yield Note(number, {"round": np.array(number + 1), **told})
+        return {**told, _CLUSTERING: np.array(self.rounds)}, {"rounds": np.array(self.rounds)}
+
+    def _clustering(
+        self, told: Body, rng: np.random.Generator
+    ) -> Generator[Ask | Note, Mapping[PartyId, Body], tuple[FloatArray, tuple[PartyId, ...]]]:
+        """The centres that ``inner`` finds with this network, of unit length; and who answered.
+
+        Each clustering has its own range of rounds, so that no two questions have the same name.
+        """
+        inner = self._clusterer(told).coordinator(rng)
+        first = int(told[_CLUSTERING]) * _ROUNDS_OF_INNER
+        replies: Mapping[PartyId, Body] | None = None
+        present: tuple[PartyId, ...] = ()
+        while True:
+            try:
+                said = inner.send(replies)  # type: ignore[arg-type]
+            except StopIteration as end:
+                centers: FloatArray = end.value["centers"]
+                break
+            replies = None
+            if isinstance(said, Ask):
+                body = {**said.body, **told}
+                replies = yield replace(said, body=body, round=first + said.round)
+                present = tuple(replies)
+        length = np.linalg.norm(centers, axis=1, keepdims=True)
+        return centers / np.maximum(length, 1e-12), present
+
+    def _clusterer(self, told: Body) -> StarProtocol:
+        return self.final if told[_CLUSTERING] == self.rounds else self.inner
+
+    def _chosen(self, present: tuple[PartyId, ...], rng: np.random.Generator) -> IntArray:
+        """The numbers of those who are to train."""
+        count = max(1, round(self.participation * len(present)))
+        places = np.sort(rng.choice(len(present), count, replace=False))
+        return np.array([_number(present[i]) for i in places], dtype=np.int64)
+
+    def _averaged(
+        self, replies: Mapping[PartyId, Body], before: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], float]:
+        """The network of all who trained, and their loss; as before if nobody did."""
+        trained = [reply for reply in replies.values() if len(reply["weights"])]
+        if not trained:
+            return before, np.nan
+        counts = np.array([float(reply["count"]) for reply in trained])
+        losses = np.array([float(reply["loss"]) for reply in trained])
+        sent = [reply["weights"] for reply in trained]
+        mean = vectors.averaged(self.template, sent, counts, self.batch_norm)
+        return mean, float(np.average(losses, weights=counts))
+
+    # The party's side.
+
+    def pixels(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+        """Sums of all channels."""
+        channels = self.image_shape[0]
+        if not enough_rows(data.weights, data.min_count):
+            nothing = {"count": np.array(0.0), "sums": np.zeros(channels)}
+            return Summary({**nothing, "squares": np.zeros(channels)}, _nobody(data)), {}
+        pixels = data.rows.reshape(len(data.rows), channels, -1)
+        per_image = pixels.mean(axis=2, dtype=np.float64)
+        squares = np.square(pixels, dtype=np.float64).mean(axis=2)
+        reply = {
+            "count": np.array(data.weights.sum()),
+            "sums": data.weights @ per_image,
+            "squares": data.weights @ squares,
+        }
+        return Summary(reply, _everybody(data)), {}
+
+    def train(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+        """Trains on all own images, if it is this party's turn."""
+        there = np.flatnonzero(data.weights > 0)
+        chosen = _number(data.name) in body["chosen"]
+        if not chosen or len(there) < 2 or not enough_rows(data.weights, data.min_count):
+            nothing = {"weights": np.empty(0, np.float32), "count": np.array(0.0)}
+            return Summary({**nothing, "loss": np.array(0.0)}, _nobody(data)), state
+        seed = int(rng.integers(2**62))
+        with _working(self.template, seed):
+            network, scaling = self._network(body)
+            images = self._images(data.rows[there])
+            prototypes = torch.from_numpy(body["prototypes"].astype(np.float32)).to(self.device)
+            points = torch.from_numpy(self._known_points(data, state, body)[there]).to(images)
+            labels = (points @ prototypes.T).argmax(dim=1)
+            weights = data.weights[there] / data.weights[there].mean()
+            loss = train(
+                network,
+                images,
+                labels,
+                None if (weights == 1).all() else torch.from_numpy(weights).to(images),
+                prototypes,
+                scaling,
+                self.training,
+                self.augmentation,
+                (float(body["span"][0]), float(body["span"][1])),
+                torch.Generator().manual_seed(seed),
+            )
+            trained = vectors.to_vector(network)
+        if not np.isfinite(trained).all():
+            raise ProtocolError(
+                f"The network of party {data.name} has numbers that are not finite after training; "
+                f"lower learning_rate (it is {self.training.learning_rate:g})."
+            )
+        reply = {"weights": trained, "count": np.array(data.weights.sum()), "loss": np.array(loss)}
+        return Summary(reply, _everybody(data)), state
+
+    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+        """The images' places on the unit sphere."""
+        with _working(self.template, 0):
+            network, scaling = self._network(told)
+            return _in_parts(network, self._images(rows), scaling)
+
+    def features(self, rows: FloatArray, told: Body) -> FloatArray:
+        """The encoder's features, before any projection."""
+        with _working(self.template, 0):
+            network, scaling = self._network(told)
+            return _in_parts(network.features, self._images(rows), scaling)
+
+    def _known_points(self, data: PartyData, state: Body, body: Body) -> FloatArray:
+        """The images' places, if need be found again: the same, either way."""
+        if _POINTS in state and state[_CLUSTERING] == body[_CLUSTERING]:
+            return state[_POINTS]
+        return self.embed(data.rows, body)
+
+    def _network(self, told: Body) -> tuple[Network, tuple[Tensor, Tensor]]:
+        """The network that was sent, set to evaluation, and the channels' mean and scale."""
+        network = copy.deepcopy(self.template)
+        vectors.from_vector(network, told[WEIGHTS])
+        mean, scale = (
+            torch.from_numpy(told[name].astype(np.float32)).to(self.device)
+            for name in (MEAN, SCALE)
+        )
+        return network.to(self.device).eval(), (mean, scale)
+
+    def _images(self, rows: FloatArray) -> Tensor:
+        shaped = rows.reshape(len(rows), *self.image_shape).astype(np.float32)
+        images = torch.from_numpy(shaped).contiguous(memory_format=torch.channels_last)
+        return images.to(self.device)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {
+            **self.finding[2],
+            **{kind: partial(self._about_points, kind) for kind in self.inner.steps},
+        }
+
+    def _about_points(
+        self, kind: str, data: PartyData, state: Body, body: Body, rng: np.random.Generator
+    ) -> Answer:
+        """The step of ``inner`` (or ``final``) about the images' places on the sphere.
+
+        What a party remembers of it is about one clustering.
+        """
+        told = self.told.fields
+        rest = {name: value for name, value in body.items() if name not in told}
+        own: dict[str, Any] = {}
+        if _CLUSTERING in state and state[_CLUSTERING] == body[_CLUSTERING]:
+            own = {n.removeprefix(_INNER): v for n, v in state.items() if n.startswith(_INNER)}
+        points = self._known_points(data, state, body)
+        kept = {_CLUSTERING: body[_CLUSTERING], _POINTS: points}
+        step = self._clusterer(body).steps[kind]
+        if data.min_count <= 1:
+            said, after = step(replace(data, rows=points), own, rest, rng)
+        else:
+            kept[_GROUPS] = state[_GROUPS] if _GROUPS in state else _grouped(data)
+            said, after = step(_means(data, points, kept[_GROUPS]), own, rest, rng)
+            said = _about_rows(said, kept[_GROUPS])
+        return said, {**kept, **{_INNER + name: value for name, value in after.items()}}
+
+
+_ROUNDS_OF_INNER = 10_000
+"""More than any clustering takes."""
+
+
+def _scale(replies: Mapping[PartyId, Body]) -> dict[str, FloatArray]:
+    """Mean and standard deviation of every channel, of all parties' images."""
+    count = sum(float(reply["count"]) for reply in replies.values())
+    if count <= 0:
+        raise ProtocolError(
+            "No party has as many images as its policy's minimum count; have the minimum lowered."
+        )
+    mean = np.sum([reply["sums"] for reply in replies.values()], axis=0) / count
+    squares = np.sum([reply["squares"] for reply in replies.values()], axis=0) / count
+    spread = np.sqrt(np.maximum(squares - np.square(mean), 0.0))
+    return {MEAN: mean, SCALE: np.where(spread > 1e-9 * (1 + np.abs(mean)), spread, 1.0)}
+
+
+def _grouped(data: PartyData) -> IntArray:
+    """For every row its group, of at least ``min_count`` rows; -1 if it is in none.
+
+    It follows from the rows alone, so that a party that has forgotten it finds the same.
+    """
+    n_groups = max(1, len(data.rows) // (2 * data.min_count))
+    rows = np.asarray(data.rows, dtype=np.float64)
+    found = cluster(rows, data.weights, n_groups, 1, np.random.default_rng(len(rows)))
+    return renumbered(found.labels, presentable(found, data))
+
+
+def _means(data: PartyData, points: FloatArray, groups: IntArray) -> PartyData:
+    """The groups' mean points as rows, their weight as weights."""
+    n_groups = int(groups.max(initial=-1)) + 1
+    inside = groups >= 0
+    weights = np.bincount(groups[inside], data.weights[inside], n_groups).astype(np.float64)
+    means = np.zeros((n_groups, points.shape[1]))
+    np.add.at(means, groups[inside], data.weights[inside, None] * points[inside])
+    means /= weights[:, None]
+    return replace(data, rows=means, weights=weights, min_count=1)
+
+
+def _about_rows(said: Body | Summary, groups: IntArray) -> Body | Summary:
+    """The answer about groups, with the rows behind it."""
+    if not isinstance(said, Summary) or said.behind is None:
+        return said
+    behind = np.append(said.behind, -1)[groups]
+    return replace(said, behind=behind.astype(np.int64))
+
+
+def _everybody(data: PartyData) -> IntArray:
+    return np.zeros(len(data.rows), dtype=np.int64)
+
+
+def _nobody(data: PartyData) -> IntArray:
+    return np.full(len(data.rows), -1, dtype=np.int64)
+
+
+def _number(name: PartyId) -> int:
+    """A number that stands for a party's name."""
+    return int.from_bytes(sha256(name.encode()).digest()[:7])
+
+
+def _in_parts(
+    call: Callable[[Tensor], Tensor], images: Tensor, scaling: tuple[Tensor, Tensor]
+) -> FloatArray:
+    """What the network makes of images as they are."""
+    mean, scale = (part.view(1, -1, 1, 1) for part in scaling)
+    with torch.inference_mode():
+        parts = [call((part - mean) / scale) for part in torch.split(images, _FORWARD_ROWS)]
+        return torch.cat(parts).cpu().numpy().astype(np.float64)
+
+
+@contextmanager
+def _working(network: nn.Module, seed: int) -> Iterator[None]:
+    """One thread for torch, which would round sums differently on several.
+
+    Dropout draws from the random numbers of the process: parties with such a network work one
+    after the other, from their own seeds.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        if any(isinstance(module, _DropoutNd) for module in network.modules()):
+            with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                yield
+        else:
+            yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,203 @@
+"""Image data sets as people have them on disk: CIFAR-10, CIFAR-100 and Tiny-ImageNet.
+
+None is shipped or fetched. They are read from a folder, or the one that the environment variable
+``UNPOOLED_DATA`` names, in any of the forms in which they are given away:
+
+- CIFAR-10: ``cifar-10-batches-bin`` or ``cifar-10-batches-py``;
+- CIFAR-100: ``cifar-100-binary`` or ``cifar-100-python``;
+- Tiny-ImageNet: ``tiny-imagenet-200``, a folder of JPEG files;
+- any of them: an npz file (``cifar10*.npz``, ``cifar100*.npz``, ``tiny-imagenet*.npz``) with images
+  ``X`` (n, height, width, channels), classes ``y``, and ``split`` (0: training, 1: test).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from unpooled.checks import one_of, whole_or_none
+from unpooled.datasets import FOLDER_VARIABLE
+from unpooled.errors import DataUnavailable, InputError
+from unpooled.types import IntArray
+
+Images = NDArray[np.uint8]
+Part = tuple[Images, IntArray]
+NAMES = ("cifar10", "cifar100", "tiny-imagenet")
+_FOLDERS = {
+    "cifar10": ("cifar-10-batches-bin", "cifar-10-batches-py"),
+    "cifar100": ("cifar-100-binary", "cifar-100-python"),
+    "tiny-imagenet": ("tiny-imagenet-200",),
+}
+
+
+def load_images(
+    name: str, *, folder: str | os.PathLike[str] | None = None, most: int | None = None
+) -> tuple[Bunch, Bunch]:
+    """Training and test set, each with ``images`` (n, height, width, channels; uint8) and ``y``.
+
+    ``most`` is how many training images of each class to take, the first ones; None: all.
+    """
+    one_of("name", name, NAMES)
+    most = whole_or_none("most", most, 1)
+    named = os.environ.get(FOLDER_VARIABLE) if folder is None else folder
+    train, test = _found(name, Path(named) if named else None)
+    if most is not None:
+        of_each = [np.flatnonzero(train[1] == c)[:most] for c in np.unique(train[1])]
+        first = np.sort(np.concatenate(of_each))
+        train = train[0][first], train[1][first]
+    return (
+        Bunch(images=train[0], y=train[1].astype(np.int64)),
+        Bunch(images=test[0], y=test[1].astype(np.int64)),
+    )
+
+
+def _found(name: str, place: Path | None) -> tuple[Part, Part]:
+    if place is not None:
+        for kind in _FOLDERS[name]:
+            if (place / kind).is_dir():
+                return _READERS[kind](place / kind)
+        for file in sorted(place.glob(f"{name}*.npz")):
+            found = _from_npz(file)
+            if found is not None:
+                return found
+    where = f"the folder {place}" if place else f"a folder ({FOLDER_VARIABLE} names none)"
+    raise DataUnavailable(
+        f"{name} is not in {where}; put {' or '.join(_FOLDERS[name])} or {name}.npz there and name "
+        f"the folder, or set {FOLDER_VARIABLE} to it."
+    )
+
+
+def _from_npz(file: Path) -> tuple[Part, Part] | None:
+    """The two parts; None if this is no file of images (of their features, say)."""
+    try:
+        with np.load(file, allow_pickle=False) as held:
+            if not {"X", "y", "split"} <= set(held.files):
+                return None
+            X, y, split = held["X"], held["y"], held["split"]
+    except Exception as error:
+        raise InputError(f"{file} cannot be read as arrays ({type(error).__name__}).") from None
+    if X.ndim != 4 or X.dtype != np.uint8:
+        return None
+    return (X[split == 0], y[split == 0]), (X[split == 1], y[split == 1])
+
+
+def _pictures(flat: Any) -> Images:
+    """Rows of 3072 bytes, red, green and blue one after the other, as images."""
+    return np.ascontiguousarray(np.asarray(flat).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+
+
+def _binary(files: Iterable[Path], labels: int) -> Part:
+    """Records of ``labels`` bytes, of which the last is the class, and 3072 bytes."""
+    parts = []
+    for file in files:
+        raw = np.frombuffer(_bytes(file), np.uint8)
+        if len(raw) % (labels + 3072):
+            raise InputError(f"{file} is not whole: it has {len(raw)} bytes; fetch it again.")
+        parts.append(raw.reshape(-1, labels + 3072))
+    table = np.concatenate(parts)
+    return _pictures(table[:, labels:]), table[:, labels - 1].astype(np.int64)
+
+
+def _pickled(files: Iterable[Path], key: bytes) -> Part:
+    images, classes = [], []
+    for file in files:
+        try:
+            held = _Plain(io.BytesIO(_bytes(file)), encoding="bytes").load()
+            images.append(_pictures(held[b"data"]))
+            classes.append(np.asarray(held[key], dtype=np.int64))
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{file} cannot be read as a batch of CIFAR ({type(error).__name__}); fetch it "
+                "again."
+            ) from None
+    return np.concatenate(images), np.concatenate(classes)
+
+
+class _Plain(pickle.Unpickler):
+    """Reads arrays, lists and bytes; nothing in a file can make it call anything else."""
+
+    _ALLOWED = (
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What a file may name."""
+        if (module, name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def _tiny(place: Path) -> tuple[Part, Part]:
+    numbers = {line: i for i, line in enumerate(_bytes(place / "wnids.txt").decode().split())}
+    train = [
+        (file, number)
+        for name, number in numbers.items()
+        for file in sorted((place / "train" / name / "images").glob("*.JPEG"))
+    ]
+    lines = _bytes(place / "val" / "val_annotations.txt").decode().splitlines()
+    pairs = [line.split("\t")[:2] for line in lines]
+    test = [(place / "val" / "images" / file, numbers[name]) for file, name in pairs]
+    return _decoded(train), _decoded(test)
+
+
+def _decoded(files: list[tuple[Path, int]]) -> Part:
+    from PIL import Image
+
+    images = np.empty((len(files), 64, 64, 3), dtype=np.uint8)
+    for place, (file, _) in enumerate(files):
+        try:
+            with Image.open(file) as picture:
+                images[place] = np.asarray(picture.convert("RGB"))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{file} cannot be read as an image of 64 x 64 pixels ({type(error).__name__})."
+            ) from None
+    return images, np.array([number for _, number in files], dtype=np.int64)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DataUnavailable(
+            f"{file} cannot be read ({error.strerror}); fetch the set anew."
+        ) from None
+
+
+def _batches(place: Path, end: str) -> list[Path]:
+    return [place / f"data_batch_{i}{end}" for i in range(1, 6)]
+
+
+_READERS = {
+    "cifar-10-batches-bin": lambda place: (
+        _binary(_batches(place, ".bin"), 1),
+        _binary([place / "test_batch.bin"], 1),
+    ),
+    "cifar-10-batches-py": lambda place: (
+        _pickled(_batches(place, ""), b"labels"),
+        _pickled([place / "test_batch"], b"labels"),
+    ),
+    "cifar-100-binary": lambda place: (
+        _binary([place / "train.bin"], 2),
+        _binary([place / "test.bin"], 2),
+    ),
+    "cifar-100-python": lambda place: (
+        _pickled([place / "train"], b"fine_labels"),
+        _pickled([place / "test"], b"fine_labels"),
+    ),
+    "tiny-imagenet-200": _tiny,
+}
