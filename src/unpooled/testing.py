@@ -42,6 +42,7 @@ EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = dict.fromkeys(
         "KFED",
         "ADMMKMeans",
         "CoresetKMeans",
+        "DeepFeCA",
         "FeCA",
         "KarSwenson",
         "KernelPCAKMeans",

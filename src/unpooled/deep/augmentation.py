@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 from unpooled.errors import InputError
 
@@ -60,8 +60,11 @@ class Augmentation:
                     f"An augmentation has no option {name!r}; it has "
                     f"{', '.join(cls.__dataclass_fields__)}."
                 )
-        given: dict[str, Any] = dict(options)
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in options.items()
+        }
+        return cls(**given)
 
     def __post_init__(self) -> None:
         if self.large < 1 or self.small < 0:
@@ -102,8 +105,8 @@ class Augmentation:
             [mirror * w * cos, -h * sin, x, mirror * w * sin, h * cos, y], dim=1
         ).view(n, 2, 3)
         target = [n, channels, max(1, round(size * height)), max(1, round(size * width))]
-        grid = F.affine_grid(theta.to(images), target, align_corners=False)
-        return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+        grid = functional.affine_grid(theta.to(images), target, align_corners=False)
+        return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
     def _coloured(
         self, images: Tensor, scaling: tuple[Tensor, Tensor], rng: torch.Generator

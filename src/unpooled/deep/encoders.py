@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 Normaliser: TypeAlias = Callable[[int], nn.Module]
 
@@ -61,7 +61,7 @@ class _Block(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         both: Tensor = self.layers(maps) + self.shortcut(maps)
-        return F.relu(both)
+        return functional.relu(both)
 
 
 class ResNet18(nn.Module):
@@ -124,7 +124,7 @@ class Network(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """The points on the unit sphere that are clustered."""
-        return F.normalize(self.centre(self.projection(self.features(images))))
+        return functional.normalize(self.centre(self.projection(self.features(images))))
 
 
 def width_of(encoder: nn.Module, image_shape: tuple[int, ...]) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from unpooled.deep.augmentation import AUGMENTATIONS, Augmentation
 from unpooled.deep.checkpoint import Checkpoint
 from unpooled.deep.encoders import ENCODERS
 from unpooled.deep.images import Shape, flattened, shape_of
-from unpooled.deep.protocol import MEAN, SCALE, WEIGHTS, DeepClustering
+from unpooled.deep.protocol import IMAGE_SHAPE, MEAN, SCALE, WEIGHTS, DeepClustering
 from unpooled.deep.training import HEADS, OPTIMIZERS, Training
 from unpooled.drivers.local import Run, run_star
 from unpooled.drivers.options import Options, serving
@@ -48,7 +48,7 @@ AGGREGATIONS: dict[str, StarEstimator] = {
     "fuzzy-average": FuzzyCMeans(merge="average", max_rounds=1),
     "fuzzy-kmeans": FuzzyCMeans(merge="kmeans", max_rounds=1),
 }
-"""The paper's rows, and ours: with fewer starts than elsewhere, since there are many clusterings."""
+"""The paper's rows, and ours. Fewer starts than elsewhere, since there are many clusterings."""
 BATCH_NORMS = ("pooled", "averaged")
 
 
@@ -80,7 +80,8 @@ class DeepFeCA(StarEstimator):
     optimizer : "sgd", or "lars" (DeepCluster-v2's, for large batches)
     momentum, weight_decay : of the optimizer
     temperature : of the softmax over prototypes
-    head : "fixed" (the prototypes, DeepCluster-v2) or "trained" (a classifier that begins there)
+    head : "trained" (a linear classifier that begins with the prototypes, as in the paper) or
+        "fixed" (the prototypes themselves, DeepCluster-v2)
     warmup : the share of all rounds in which the learning rate rises
     augmentation : "natural" (photographs), "signs" (digits, letters), an ``Augmentation``, or a
         dict of what is different from the natural one
@@ -119,7 +120,7 @@ class DeepFeCA(StarEstimator):
         momentum: float = 0.9,
         weight_decay: float = 1e-4,
         temperature: float = 0.1,
-        head: str = "fixed",
+        head: str = "trained",
         warmup: float = 0.0,
         augmentation: Any = "natural",
         batch_norm: str = "pooled",
@@ -287,9 +288,10 @@ class DeepFeCA(StarEstimator):
 
     def _keep(self, result: Body) -> None:
         self.network_ = {name: np.array(result[name]) for name in (WEIGHTS, MEAN, SCALE)}
+        channels, height, width = map(int, result[IMAGE_SHAPE])
+        self.image_shape_ = channels, height, width
 
     def _set_labels(self, table: Table) -> None:
-        self.image_shape_ = shape_of(self.image_shape, self._shape_seen(), table.parties.n_features)
         points = self._embedded(table.parties.rows)
         labels = centers.label(points, self.cluster_centers_)
         self.labels_ = table.restore(labels)
@@ -410,7 +412,10 @@ def _device(given: Any) -> str:
 
 
 def _described(params: dict[str, Any]) -> list[tuple[str, str]]:
-    """The options that a fit depends on, in words; modules by what is in them."""
+    """The options that a fit depends on, in words that another process would use too.
+
+    Functions are known by their names, modules by what is in them.
+    """
     apart = {"checkpoint", "device", "random_state", "policy"}
     words = []
     for name, value in sorted(params.items()):
@@ -418,5 +423,5 @@ def _described(params: dict[str, Any]) -> list[tuple[str, str]]:
             continue
         if isinstance(value, nn.Module):
             value = [repr(value), vectors.to_vector(value).tobytes().hex()]
-        words.append((name, str(value) if isinstance(value, Path) else repr(value)))
+        words.append((name, re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))))
     return words

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 
 def linear_accuracy(
-    features: Any, y: Any, test_features: Any, test_y: Any, *, C: float = 0.01
+    features: Any, y: Any, test_features: Any, test_y: Any, *, C: float = 1.0
 ) -> float:
     """Linear evaluation: the accuracy of a multinomial logistic regression on frozen features.
 

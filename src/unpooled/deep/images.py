@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from unpooled.checks import one_of, whole
 from unpooled.errors import InputError
@@ -22,6 +23,8 @@ def flattened(X: Any, channels: str) -> tuple[Any, Shape | None]:
     Tables of rows are left as they are; nothing is known of their shape then.
     """
     one_of("channels", channels, CHANNELS)
+    if issparse(X):  # refused where tables are read
+        return X, None
     if isinstance(X, Mapping):
         pairs = {name: _flat(table, channels, f"party {name}") for name, table in X.items()}
         return {name: rows for name, (rows, _) in pairs.items()}, _same(pairs.values())
@@ -78,4 +81,5 @@ def _same(parts: Any) -> Shape | None:
     shapes = {shape for _, shape in parts}
     if len(shapes) > 1:
         raise InputError(f"Parties have images of unlike shapes {sorted(map(str, shapes))}.")
-    return next(iter(shapes))
+    found: Shape | None = next(iter(shapes))
+    return found

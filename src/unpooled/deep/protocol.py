@@ -11,9 +11,9 @@ The coordinator draws a network, and then in every round:
 3. **Averaging.** θ ← Σ_m n_m θ_m / Σ_m n_m over the parties that answered, n_m their rows (or the
    weight of these); what becomes of batch normalisations' statistics is in :mod:`.vectors`.
 
-After the last round the images are clustered once more, by ``final``, whose centres are the result. At the very
-beginning parties tell sums and sums of squares of each channel, so that all bring their images to
-the same scale.
+After the last round the images are clustered once more, by ``final``, whose centres are the
+result. At the very beginning parties tell sums and sums of squares of each channel, so that all
+bring their images to the same scale.
 
 A party needs nothing that it has missed: every question carries the network. What it answers
 follows from the question, its rows and the run's seed. So a party that is away for a round is
@@ -68,6 +68,7 @@ from unpooled.wire.policy import FINITE, AtMost, Release
 
 WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
 _CLUSTERING, _GROUPS, _POINTS = "deep.clustering", "deep.groups", "deep.points"
+IMAGE_SHAPE = "image_shape"
 _INNER = "inner."
 _FORWARD_ROWS = 256
 """Images that are turned into features at a time."""
@@ -78,9 +79,9 @@ _ONE_AT_A_TIME = Lock()
 class DeepClustering(Embedded):
     """The protocol.
 
-    ``inner`` finds the prototypes of every round, ``final`` the clusters in the end: the same method
-    with at most as many centres. ``build`` makes an encoder, drawing its numbers from torch's own.
-    ``start`` is what was noted after a round, to go on from there.
+    ``inner`` finds the prototypes of every round, ``final`` the clusters in the end: the same
+    method with at most as many centres. ``build`` makes an encoder, from torch's own random
+    numbers. ``start`` is what was noted after a round, to go on from there.
     """
 
     inner: StarProtocol
@@ -186,6 +187,11 @@ class DeepClustering(Embedded):
         centers, _ = yield from self._clustering(told, rng)
         return {"centers": centers, **told, **kept}
 
+    @property
+    def _facts(self) -> dict[str, Array]:
+        """What else a result has, for those who use the network."""
+        return {"rounds": np.array(self.rounds), IMAGE_SHAPE: np.array(self.image_shape)}
+
     def find(self, rng: np.random.Generator) -> Finding:
         """All rounds; returns the network."""
         seed = int(rng.integers(2**62))  # what a later round draws must not hang on earlier ones
@@ -216,7 +222,7 @@ class DeepClustering(Embedded):
             told[WEIGHTS], loss = self._averaged(replies, told[WEIGHTS])
             yield Note(number, {"loss": np.array(loss), "clusters": np.array(len(prototypes))})
             yield Note(number, {"round": np.array(number + 1), **told})
-        return {**told, _CLUSTERING: np.array(self.rounds)}, {"rounds": np.array(self.rounds)}
+        return {**told, _CLUSTERING: np.array(self.rounds)}, self._facts
 
     def _clustering(
         self, told: Body, rng: np.random.Generator
@@ -247,7 +253,9 @@ class DeepClustering(Embedded):
         return self.final if told[_CLUSTERING] == self.rounds else self.inner
 
     def _chosen(self, present: tuple[PartyId, ...], rng: np.random.Generator) -> IntArray:
-        """The numbers of those who are to train."""
+        """The numbers of those who are to train; none stands for all, also for who comes now."""
+        if self.participation == 1:
+            return np.empty(0, dtype=np.int64)
         count = max(1, round(self.participation * len(present)))
         places = np.sort(rng.choice(len(present), count, replace=False))
         return np.array([_number(present[i]) for i in places], dtype=np.int64)
@@ -286,7 +294,7 @@ class DeepClustering(Embedded):
     def train(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Trains on all own images, if it is this party's turn."""
         there = np.flatnonzero(data.weights > 0)
-        chosen = _number(data.name) in body["chosen"]
+        chosen = not len(body["chosen"]) or _number(data.name) in body["chosen"]
         if not chosen or len(there) < 2 or not enough_rows(data.weights, data.min_count):
             nothing = {"weights": np.empty(0, np.float32), "count": np.array(0.0)}
             return Summary({**nothing, "loss": np.array(0.0)}, _nobody(data)), state

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from unpooled.deep.augmentation import Augmentation
 from unpooled.deep.encoders import Network
@@ -40,7 +40,7 @@ class Training:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     temperature: float = 0.1
-    head: str = "fixed"
+    head: str = "trained"
     warmup: float = 0.0
     """The share of all rounds in which the learning rate rises from 0."""
 
@@ -90,7 +90,7 @@ def train(
             views = augmentation.views(images[rows], scaling, rng)
             logits = torch.cat([network(view) for view in views]) @ head.T / training.temperature
             times = len(logits) // len(rows)
-            losses = F.cross_entropy(logits, labels[rows].repeat(times), reduction="none")
+            losses = functional.cross_entropy(logits, labels[rows].repeat(times), reduction="none")
             if weights is not None:
                 losses = losses * weights[rows].repeat(times)
             loss = losses.mean()

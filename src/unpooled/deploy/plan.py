@@ -4,7 +4,7 @@ It is TOML. What counts is its content once parsed: two plans that differ in com
 only have the same hash, and the hash is what parties compare before anything else is said::
 
     method = "OneShotKMeans"
-    columns = ["age", "pressure"]     # of everybody's table, by name
+    columns = ["age", "pressure"]     # of everybody's table, by name ("pixel[0:64]": 64 of them)
     standardise = true                # star only
     releases = ["moments", "centroids"]
     seed = 0
@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,7 +82,9 @@ _MESH = {
     "edges": 'pairs of names, e.g. [["N1", "N2"]]',
     "peers": "tables [peers.NAME] with endpoint and fingerprint",
 }
-_NOT_IN_A_PLAN = ("policy", "random_state", "graph")
+_NOT_IN_A_PLAN = ("policy", "random_state", "graph", "quorum", "checkpoint")
+_DEEP = "DeepFeCA"
+_SPAN = re.compile(r"(.*)\[(\d{1,6}):(\d{1,6})\]")
 _DEEPEST = 16
 """Tables and lists in each other; centres for every peer take six."""
 
@@ -125,7 +128,7 @@ class Plan:
     @cached_property
     def estimator(self) -> Any:
         """The method with the plan's parameters, not fitted."""
-        return _ESTIMATORS[self.content["method"]](**self.content.get("parameters", {}))
+        return _estimator(self.content["method"])(**self.content.get("parameters", {}))
 
     @cached_property
     def protocol(self) -> StarProtocol | MeshProtocol:
@@ -246,6 +249,7 @@ def _refuse_odd(content: Mapping[str, Any], source: str) -> None:
 def _check_method(content: Mapping[str, Any], star: bool, source: str) -> None:
     method, kind = content["method"], StarEstimator if star else MeshEstimator
     fitting = sorted(name for name, own in _ESTIMATORS.items() if issubclass(own, kind))
+    fitting += [_DEEP] if star else []
     if method not in fitting:
         where = "with a coordinator" if star else "without a coordinator"
         raise InputError(
@@ -254,15 +258,28 @@ def _check_method(content: Mapping[str, Any], star: bool, source: str) -> None:
     given = content.get("parameters", {})
     if not isinstance(given, dict):
         raise InputError(f"{source} has parameters that are no table; write [parameters].")
-    allowed = [p for p in _ESTIMATORS[method]._get_param_names() if p not in _NOT_IN_A_PLAN]
+    allowed = [p for p in _estimator(method)._get_param_names() if p not in _NOT_IN_A_PLAN]
     for name in given:
         if name not in allowed:
             hint = {
                 "policy": "is each party's own: it goes into a party's own file",
                 "random_state": "is called seed and stands at the top",
                 "graph": "is said by edges",
+                "quorum": "stands at the top",
+                "checkpoint": "is not needed: every program keeps what it needs to go on",
             }.get(name, f"is no parameter of {method}; it has {', '.join(allowed)}")
             raise InputError(f"{source} has {name!r} in [parameters], which {hint}.")
+
+
+def _estimator(method: str) -> Any:
+    """The class of this name; one of them needs PyTorch, which is imported for nothing else."""
+    if method != _DEEP:
+        return _ESTIMATORS[method]
+    try:
+        from unpooled.deep import DeepFeCA
+    except ImportError as error:
+        raise InputError(str(error)) from None
+    return DeepFeCA
 
 
 def _check_protocol(plan: Plan) -> None:
@@ -343,9 +360,21 @@ def _columns(content: Mapping[str, Any], source: str) -> tuple[str, ...]:
     columns = content["columns"]
     if not isinstance(columns, list) or not columns or not all(isinstance(c, str) for c in columns):
         raise InputError(f"{source} has columns = {columns!r}; give {_COMMON['columns']}.")
+    columns = [name for column in columns for name in _spelt_out(column, source)]
     if len(set(columns)) != len(columns):
         raise InputError(f"{source} names a column twice among {', '.join(columns)}.")
     return tuple(columns)
+
+
+def _spelt_out(column: str, source: str) -> list[str]:
+    """``"pixel[0:784]"`` stands for pixel0, pixel1, ..., pixel783; other names for themselves."""
+    span = _SPAN.fullmatch(column)
+    if span is None:
+        return [column]
+    stem, first, end = span[1], int(span[2]), int(span[3])
+    if end <= first:
+        raise InputError(f"{source} has the columns {column!r}, which are none; let them rise.")
+    return [f"{stem}{i}" for i in range(first, end)]
 
 
 def _quorum(content: Mapping[str, Any], parties: int, source: str) -> int | None:

@@ -19,6 +19,7 @@ from unpooled.persistence.values import Attribute, Kind, Unreadable
 _PUBLIC = (
     "unpooled",
     "unpooled.baselines",
+    "unpooled.deep",
     "unpooled.losses",
     "unpooled.preprocessing",
     "unpooled.wire",
@@ -27,8 +28,11 @@ _PUBLIC = (
 
 def _home(kind: Any) -> str | None:
     """The module that people import a class of ours from; None for all else."""
-    homes = (home for home in _PUBLIC if getattr(import_module(home), kind.__name__, None) is kind)
-    return next(homes, None) if isinstance(kind, type) else None
+    if not isinstance(kind, type):
+        return None
+    deep = kind.__module__.startswith("unpooled.deep.")  # else torch would be imported for nothing
+    homes = (home for home in _PUBLIC if deep or home != "unpooled.deep")
+    return next((h for h in homes if getattr(import_module(h), kind.__name__, None) is kind), None)
 
 
 def _arguments(kind: Any) -> list[str] | None:
@@ -67,7 +71,10 @@ def _apart(value: Any) -> list[Any]:
 
 def _together(parts: list[Any]) -> Any:
     module, name, given, later = parts
-    kind: Any = getattr(import_module(module), name, None) if module in _PUBLIC else None
+    try:
+        kind: Any = getattr(import_module(module), name, None) if module in _PUBLIC else None
+    except ImportError as error:  # what only an extra brings
+        raise Unreadable(f"holds a {name!r}, but {error}") from None
     arguments = _arguments(kind)
     if arguments is None:
         raise Unreadable(f"holds a {module + '.' + name!r}, which is not here")
