@@ -38,6 +38,7 @@ bench-all: bench
 	$(BIN)/python benchmarks/exponents.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/kernel.py
+	$(BIN)/python benchmarks/deep.py
 
 # Tests of compiled code, which are also run with the compiler switched off.
 COMPILED := $(addprefix tests/kernels/test_,clusters.py descent.py restarts.py)

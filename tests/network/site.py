@@ -110,7 +110,8 @@ def write_plan(path: Path, content: Mapping[str, Any]) -> Path:
     """The plan as TOML, with the releases that its method asks for."""
     known = dict(content)
     known.setdefault("columns", list(COLUMNS))
-    known.setdefault("releases", releases(known))
+    if "releases" not in known:
+        known["releases"] = releases(known)
     plain = {key: value for key, value in known.items() if not isinstance(value, dict)}
     lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
     for key in ("parameters", "coordinator"):

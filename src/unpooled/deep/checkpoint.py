@@ -30,7 +30,8 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            # np.load would leave the file open if it is torn
+            with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 kept = {name: file[name] for name in file.files}
             of = kept.pop(_OF)
         except Exception as error:

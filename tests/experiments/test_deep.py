@@ -1,0 +1,96 @@
+"""The experiments of DeepFeCA at tiny size: they run, and say what they should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from tests.deep.plain import tiny
+from tests.sentences import refuses
+from unpooled.cli import main
+from unpooled.deep import ConvNet, DeepFeCA
+from unpooled.experiments.deep import digits, paper, table
+from unpooled.types import Parties
+
+
+@pytest.fixture
+def small_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sixty images of ten classes, each with a colour of its own."""
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 10
+    noise = rng.integers(0, 60, (90, 32, 32, 3))
+    X = (noise + 19 * y[:, None, None, None] * np.array([1, 0.5, 0])).astype(np.uint8)
+    np.savez(tmp_path / "cifar10.npz", X=X, y=y, split=np.repeat([0, 1], [60, 30]))
+    monkeypatch.setenv("UNPOOLED_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_the_papers_plan_says_what_the_paper_says() -> None:
+    given = paper.read(paper.PLAN)["parameters"]
+    assert given["encoder"] == "resnet18"
+    assert (given["rounds"], given["epochs"], given["batch_size"]) == (150, 5, 128)
+    nobody = Parties.of([np.empty((0, 3072))] * 10)
+    protocol = DeepFeCA(**given, image_shape=(3, 32, 32)).planned(nobody)
+    assert protocol.n_weights > 11_000_000  # type: ignore[attr-defined]
+
+
+def test_the_papers_plan_trains(
+    small_cifar: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan itself, but for two rounds of one epoch on few images."""
+    monkeypatch.chdir(small_cifar)
+    text = paper.PLAN.read_text()
+    for old, new in (
+        ("rounds = 150", "rounds = 2"),
+        ("epochs = 5", "epochs = 1"),
+        ("batch_size = 128", "batch_size = 8"),
+        ("small = 6", "small = 1"),
+        ("parties = 10", "parties = 2"),
+        ("n_clusters = 10", "n_clusters = 3"),
+        ("most = 0", "most = 2"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (small_cifar / "plan.toml").write_text(text)
+    assert main(["reproduce", "deep-paper", "--runs", "1", "--plan", "plan.toml"]) == 0
+    said = capsys.readouterr().out
+    assert "20 images; a core trains on" in said
+    assert "this will take about" in said
+    assert "it took" in said
+    assert "linear" in said
+    assert int(np.load("deep-paper.npz")["round"]) == 2
+
+
+def test_estimates_are_near_the_truth(small_cifar: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (400, 32, 32, 3), dtype=np.uint8)
+    model = DeepFeCA(3, encoder=lambda: ConvNet(3, 16), rounds=4, epochs=2, random_state=0)
+    expected = paper.estimate(model, images, 2).seconds
+    begin = perf_counter()
+    model.fit(images, groups=np.arange(400) % 2)
+    assert 0.2 < (perf_counter() - begin) / expected < 5  # other work may be going on
+
+
+def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refuses(lambda: paper.read(tmp_path / "none.toml"), "cannot be read")
+    (tmp_path / "odd.toml").write_text(paper.PLAN.read_text().replace("most =", "least ="))
+    refuses(lambda: paper.read(tmp_path / "odd.toml"), "must have data, most, parameters")
+    assert main(["reproduce", "dgc-iris", "--plan", "x.toml"]) == 2
+    assert "dgc-iris has no plan" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:DeepFeCA found:sklearn.exceptions.ConvergenceWarning")
+def test_the_table(small_cifar: Path) -> None:
+    lines = list(table.report(1, encoder=lambda: ConvNet(3, 2), n_prototypes=10, rounds=1))
+    rows = [line for line in lines if any(line.startswith(name) for name in table.METHODS)]
+    assert len(rows) == 18
+    assert lines[-1].startswith("pooled DeepCluster")
+
+
+def test_digits() -> None:
+    lines = list(digits.report(1, encoder=tiny, rounds=1, epochs=1))
+    assert sum(line.startswith("DeepFeCA, ") for line in lines) == 4
+    assert sum(line.startswith("raw pixels, ") for line in lines) == 4
