@@ -89,7 +89,8 @@ class DeepFeCA(StarEstimator):
     participation : the share of parties that train in a round
     image_shape : (channels, height, width) where ``X`` is tables of rows; None: square, one channel
     channels : "last" or "first": where images have theirs
-    device : "cpu", "cuda", ...: where parties train; results repeat exactly on a CPU
+    device : "cpu", "cuda", ...: where parties train, or "auto": on a GPU where there is one. Results
+        repeat exactly on a CPU
     checkpoint : a file that is written after every round, from which a fit with the same options,
         data and seed goes on
     quorum : how many parties' answers are enough; None: all
@@ -400,6 +401,8 @@ class _Progress:
 
 
 def _device(given: Any) -> str:
+    if isinstance(given, str) and given == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         found = torch.device(given)
         torch.empty(0, device=found)
