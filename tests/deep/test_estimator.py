@@ -138,6 +138,10 @@ def test_the_pooled_reference() -> None:
     parts = [SQUARES[:50], SQUARES[50:]]
     two = DeepCluster(4, encoder=tiny, rounds=1, random_state=0).fit(parts)
     np.testing.assert_array_equal(one.network_[WEIGHTS], two.network_[WEIGHTS])
+    ones = {"a": np.ones(50), "b": np.ones(70)}
+    named = {"a": parts[0], "b": parts[1]}
+    three = DeepCluster(4, encoder=tiny, rounds=1, random_state=0).fit(named, sample_weight=ones)
+    np.testing.assert_array_equal(one.network_[WEIGHTS], three.network_[WEIGHTS])
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

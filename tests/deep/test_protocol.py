@@ -260,6 +260,18 @@ def test_a_run_that_diverges_says_so() -> None:
         Watched(protocol(training=wild), parties())
 
 
+@pytest.mark.parametrize(
+    "said",
+    [{"weights": np.zeros(5, np.float32), "count": np.array(9.0)}, {"count": np.array(-1.0)}],
+    ids=["cut", "negative"],
+)
+def test_an_answer_that_is_no_network_is_named(said: dict[str, np.ndarray]) -> None:
+    run = protocol()
+    good = {"weights": vectors.to_vector(run.template), "count": np.array(9.0), "loss": np.ones(())}
+    with pytest.raises(ProtocolError, match="Party B answered 'train' with"):
+        run._averaged({"A": good, "B": {**good, **said}}, good["weights"])
+
+
 def test_everything_is_counted() -> None:
     run = run_star(protocol(inner=one_shot(6, 6), final=one_shot(4, 4)), parties(), seed=3)
     weights = vectors.count(Network(tiny(), 16, 0))

@@ -89,8 +89,8 @@ class DeepFeCA(StarEstimator):
     participation : the share of parties that train in a round
     image_shape : (channels, height, width) where ``X`` is tables of rows; None: square, one channel
     channels : "last" or "first": where images have theirs
-    device : "cpu", "cuda", ...: where parties train, or "auto": on a GPU where there is one. Results
-        repeat exactly on a CPU
+    device : "cpu", "cuda", ...: where parties train, or "auto": on a GPU where there is one;
+        results repeat exactly on a CPU
     checkpoint : a file that is written after every round, from which a fit with the same options,
         data and seed goes on
     quorum : how many parties' answers are enough; None: all
@@ -363,14 +363,19 @@ class DeepCluster(DeepFeCA):
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Learns from one array of images; parties, if there are any, are put together."""
-        if isinstance(X, dict):
-            X = list(X.values())
-        if isinstance(X, list | tuple):
-            X = np.concatenate(X)
-        return super().fit(X, sample_weight=sample_weight)
+        if sample_weight is not None:
+            sample_weight = _together(sample_weight)
+        return super().fit(_together(X), sample_weight=sample_weight)
 
     def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
         return OneShotKMeans(n_clusters, n_init=3)._protocol(n_clusters, parties)
+
+
+def _together(parts: Any) -> Any:
+    """One array of what parties have."""
+    parts = list(parts.values()) if isinstance(parts, dict) else parts
+    several = isinstance(parts, list | tuple) and all(np.ndim(part) > 0 for part in parts)
+    return np.concatenate(parts) if several else parts
 
 
 class _Progress:

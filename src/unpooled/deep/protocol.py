@@ -264,6 +264,14 @@ class DeepClustering(Embedded):
         self, replies: Mapping[PartyId, Body], before: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], float]:
         """The network of all who trained, and their loss; as before if nobody did."""
+        for name, reply in replies.items():
+            whole = len(reply["weights"]) == self.n_weights and reply["count"] > 0
+            if not whole and len(reply["weights"]):
+                raise ProtocolError(
+                    f"Party {name} answered 'train' with {len(reply['weights'])} of "
+                    f"{self.n_weights} weights for {float(reply['count']):g} rows, which is no "
+                    "network; leave it out."
+                )
         trained = [reply for reply in replies.values() if len(reply["weights"])]
         if not trained:
             return before, np.nan
