@@ -175,7 +175,7 @@ def test_without_a_quorum_it_ends() -> None:
 
 def test_a_party_away_while_clusters_are_found_still_trains() -> None:
     """It finds its images' places itself then, and says what it would have said anyway."""
-    options = {"inner": one_shot(6, 6), "final": one_shot(4, 4)}
+    options = {"inner": one_shot(6, 6), "final": one_shot(4, 4), "build": Dropping}
     hit = Watched(protocol(**options), parties(), faults=(UserDown(1, 3, 4),), quorum=2)
     answer, asked = hit.replies("train", 1)["P1"], hit.asked("train", 1)
     assert len(answer["weights"])

@@ -43,7 +43,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from threading import Lock
+from threading import RLock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,7 +72,7 @@ IMAGE_SHAPE = "image_shape"
 _INNER = "inner."
 _FORWARD_ROWS = 256
 """Images that are turned into features at a time."""
-_ONE_AT_A_TIME = Lock()
+_ONE_AT_A_TIME = RLock()
 
 
 @dataclass(frozen=True, eq=False)
