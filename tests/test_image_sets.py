@@ -93,6 +93,7 @@ def test_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split = np.repeat([0, 1], [30, 8])
     X, y = np.concatenate([TRAIN, TEST]), np.concatenate([TRAIN_Y, TEST_Y])
     np.savez(tmp_path / "cifar10_a_features.npz", X=flat(X), y=y, split=split)
+    np.savez(tmp_path / "cifar100.npz", X=X[::-1], y=y, split=split)
     np.savez(tmp_path / "cifar10_some.npz", X=X, y=y, split=split)
     check("cifar10", tmp_path)
     monkeypatch.setenv("UNPOOLED_DATA", str(tmp_path))

@@ -65,6 +65,8 @@ def _found(name: str, place: Path | None) -> tuple[Part, Part]:
             if (place / kind).is_dir():
                 return _READERS[kind](place / kind)
         for file in sorted(place.glob(f"{name}*.npz")):
+            if file.stem[len(name) :][:1].isdigit():  # cifar100 is not cifar10
+                continue
             found = _from_npz(file)
             if found is not None:
                 return found

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from tests.deep.plain import CLASSES, DIGITS, IMAGES, Dropping, tiny
 from tests.sentences import refuses
-from unpooled import FeCA, OneShotKMeans, load, partition, save
+from unpooled import FeCA, KernelKMeans, OneShotKMeans, load, partition, save
 from unpooled.deep import (
     Augmentation,
     ConvNet,
@@ -31,10 +32,10 @@ from unpooled.deep import (
 )
 from unpooled.deep.estimator import AGGREGATIONS
 from unpooled.deep.protocol import WEIGHTS
-from unpooled.errors import InputError, PolicyRefusal
+from unpooled.errors import PolicyRefusal
 from unpooled.experiments.deep import digits
 from unpooled.testing import EXPECTED_FAILURES
-from unpooled.wire.policy import Exit
+from unpooled.wire.policy import Deployment, Exit
 
 SQUARES = IMAGES.reshape(-1, 8, 8)
 OWNERS = np.arange(len(IMAGES)) % 3
@@ -174,6 +175,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "nobody": ({"participation": 0.0}, "participation=0.0"),
     "device": ({"device": "tpu9"}, "device='tpu9' is not here"),
     "shape": ({"image_shape": (1, 4, 4)}, "makes 16 values of an image, but rows have 64"),
+    "uneven": ({"image_shape": (1, 8.9, 8)}, "image_shape=8.9"),
+    "another space": ({"aggregation": KernelKMeans(4)}, "in a space of its own"),
+    "no seed": ({"checkpoint": "x.npz", "random_state": None}, "random_state is not"),
     "flat": ({"image_shape": 64}, "image_shape=64 must be"),
     "channels": ({"channels": "middle"}, "channels='middle'"),
 }
@@ -193,7 +197,14 @@ def test_bad_images() -> None:
     unlike = {"a": np.zeros((9, 4, 4)), "b": np.zeros((9, 5, 5))}
     refuses(lambda: model().fit(unlike), "unlike shapes")
     fitted = model(rounds=0).fit(SQUARES)
-    refuses(lambda: fitted.predict(np.zeros((2, 5, 5))), "25", InputError)
+    refuses(lambda: fitted.predict(np.zeros((2, 4, 16))), r"The images are \(1, 4, 16\)")
+    refuses(lambda: model().fit([np.zeros((0, 8, 8)), SQUARES]), "Party 0 has no rows")
+    refuses(lambda: model().fit(SQUARES * 1e40), "images take values up to")
+    few = Deployment(max_floats=1000)
+    refuses(lambda: model(policy=few).fit(SQUARES), "Party 0 sends 1000 numbers", PolicyRefusal)
+    alone = model(n_clusters=2)
+    with pytest.warns(ConvergenceWarning, match="has trained nothing"):
+        alone.fit(list(SQUARES[:4, None]))
     closed = model(policy=Closed())
     refuses(lambda: closed.fit(SQUARES), "Party 0 does not send 'pixels'", PolicyRefusal)
 
@@ -243,7 +254,7 @@ def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> N
     if process.stdin is not None:
         process.stdin.close()
     begin = np.load(file)
-    assert int(begin["round"]) == 2
+    assert int(begin["rounds_done"]) == 2
     resumed = model(rounds=4, checkpoint=file).fit(SQUARES, groups=OWNERS)
     whole = model(rounds=4).fit(SQUARES, groups=OWNERS)
     np.testing.assert_array_equal(resumed.network_[WEIGHTS], whole.network_[WEIGHTS])
@@ -253,6 +264,8 @@ def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> N
     other = model(rounds=4, checkpoint=file, random_state=1)
     refuses(lambda: other.fit(SQUARES, groups=OWNERS), "is of a fit with other options")
     refuses(lambda: model(rounds=4, checkpoint=file).fit(SQUARES), "is of a fit with other")
+    guarded = model(rounds=4, checkpoint=file, policy="deployment")
+    refuses(lambda: guarded.fit(SQUARES, groups=OWNERS), "is of a fit with other")
     file.write_bytes(file.read_bytes()[:100])
     refuses(lambda: model(rounds=4, checkpoint=file).fit(SQUARES, groups=OWNERS), "cannot be read")
 
@@ -261,7 +274,7 @@ def test_a_page_is_drawn(tmp_path: Path) -> None:
     found = model(rounds=0).fit(SQUARES, groups=OWNERS)
     draw_page(found, SQUARES, tmp_path / "page.png", y=CLASSES[:120], per_cluster=3)
     assert (tmp_path / "page.png").stat().st_size > 10_000
-    draw_page(found, SQUARES[:4], tmp_path / "few.png")
+    draw_page(found, SQUARES[:4], tmp_path / "few.png", y=["a", "b", "b", "a"])
     assert (tmp_path / "few.png").stat().st_size > 5_000
 
 

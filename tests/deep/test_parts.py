@@ -98,6 +98,9 @@ class TestViews:
 
     def test_bad_ones_are_refused(self) -> None:
         refuses(lambda: Augmentation(large=0), "large=0", InputError)
+        refuses(lambda: Augmentation(large="2"), "large='2'")  # type: ignore[arg-type]
+        refuses(lambda: Augmentation(aspect=0.0), "aspect=0.0")
+        refuses(lambda: Augmentation(large_scale=0.5), "large_scale=0.5")  # type: ignore[arg-type]
         refuses(lambda: Augmentation(large_scale=(0.5, 0.2)), "must be two rising shares")
         refuses(lambda: Augmentation.of({"zoom": 1}), "no option 'zoom'", InputError)
         assert Augmentation.of({"small": 4, "small_scale": [0.1, 0.2]}).small_scale == (0.1, 0.2)

@@ -15,7 +15,7 @@ from tests.deep.plain import IMAGES, Dropping, one_shot, parties, protocol, tiny
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.encoders import Network
-from unpooled.deep.protocol import MEAN, SCALE, WEIGHTS, DeepClustering
+from unpooled.deep.protocol import MEAN, ROUNDS_DONE, SCALE, WEIGHTS, DeepClustering, _scale
 from unpooled.deep.training import Training, train
 from unpooled.drivers.faults import UserDown
 from unpooled.drivers.local import Options, run_star
@@ -30,6 +30,7 @@ from unpooled.testing import Check, conformance
 from unpooled.types import Body, Parties
 from unpooled.wire.message import Ask, Message, Note, Reply, Summary
 from unpooled.wire.policy import Deployment
+from unpooled.wire.shapes import misfit
 
 TRAIN = (2, 4)
 """The exchanges in which parties train: after the pixels' sums and a clustering each."""
@@ -64,10 +65,8 @@ class Watched:
         self.result = run_star(run, data, seed=3, options=how, observe=self._note).result
 
     def _note(self, note: Note) -> None:
-        if "round" in note.body:
-            self.starts[int(note.body["round"])] = note.body
-        else:
-            self.losses.append(float(note.body["loss"]))
+        self.starts[int(note.body[ROUNDS_DONE])] = note.body
+        self.losses.append(float(note.body["loss"]))
 
     def asked(self, kind: str, number: int) -> Body:
         """The question of this name."""
@@ -141,7 +140,7 @@ def test_the_mean_is_that_of_fedavg() -> None:
         replies = list(run.replies("train", number).values())
         counts = np.array([float(reply["count"]) for reply in replies])
         assert counts.sum() == len(IMAGES)
-        sent = [reply["weights"] for reply in replies]
+        sent = [reply["weights"][0] for reply in replies]
         expected = vectors.averaged(Network(tiny(), 16, 0), sent, counts, "pooled")
         np.testing.assert_array_equal(run.starts[number + 1][WEIGHTS], expected)
     assert len(run.losses) == 2
@@ -160,7 +159,7 @@ def test_a_party_that_disappears_is_missing_from_that_mean_alone(away: int) -> N
     for name, reply in there.items():
         same(reply, whole.replies("train", number)[name])
     counts = np.array([float(reply["count"]) for reply in there.values()])
-    sent = [reply["weights"] for reply in there.values()]
+    sent = [reply["weights"][0] for reply in there.values()]
     mean = vectors.averaged(Network(tiny(), 16, 0), sent, counts, "pooled")
     np.testing.assert_array_equal(hit.starts[number + 1][WEIGHTS], mean)
     # Afterwards the run is the one that begins with that mean, with everybody in it.
@@ -226,7 +225,7 @@ def test_a_share_of_the_parties_trains() -> None:
     for number, own in enumerate(trained):
         replies = run.replies("train", number)
         counts = np.array([float(replies[who]["count"]) for who in sorted(own)])
-        sent = [replies[who]["weights"] for who in sorted(own)]
+        sent = [replies[who]["weights"][0] for who in sorted(own)]
         mean = vectors.averaged(Network(tiny(), 16, 0), sent, counts, "pooled")
         np.testing.assert_array_equal(run.starts[number + 1][WEIGHTS], mean)
 
@@ -260,16 +259,36 @@ def test_a_run_that_diverges_says_so() -> None:
         Watched(protocol(training=wild), parties())
 
 
-@pytest.mark.parametrize(
-    "said",
-    [{"weights": np.zeros(5, np.float32), "count": np.array(9.0)}, {"count": np.array(-1.0)}],
-    ids=["cut", "negative"],
-)
-def test_an_answer_that_is_no_network_is_named(said: dict[str, np.ndarray]) -> None:
-    run = protocol()
-    good = {"weights": vectors.to_vector(run.template), "count": np.array(9.0), "loss": np.ones(())}
-    with pytest.raises(ProtocolError, match="Party B answered 'train' with"):
-        run._averaged({"A": good, "B": {**good, **said}}, good["weights"])
+def test_answers_that_are_no_network() -> None:
+    """Of another length they are refused at the door; of no rows, or fewer, they do not count."""
+    run, before = protocol(), np.zeros(protocol().n_weights, np.float32)
+    train = next(release for release in run.releases if release.kind == "train")
+    good = {"weights": np.ones((1, run.n_weights), np.float32), "loss": np.ones(())}
+    good["count"] = np.array(9.0)
+    assert misfit(train, good, 64) is None
+    assert misfit(train, {**good, "weights": np.ones((1, 5), np.float32)}, 64) is not None
+    assert misfit(train, {**good, "weights": good["weights"] * np.inf}, 64) is not None
+    for count in (0.0, -9.0):
+        replies = {
+            "A": good,
+            "B": {**good, "weights": 5 * good["weights"], "count": np.array(count)},
+        }
+        np.testing.assert_array_equal(run._averaged(replies, before)[0], np.ones(run.n_weights))
+    assert run._averaged({"B": {**good, "count": np.array(-1.0)}}, before)[0] is before
+
+
+def test_a_channel_that_is_the_same_everywhere() -> None:
+    for value in np.random.default_rng(0).uniform(-5, 5, 50):
+        told = _scale(
+            {
+                "P": {
+                    "count": np.array(7.0),
+                    "sums": np.full(1, 7 * value),
+                    "squares": np.full(1, 7 * value**2),
+                }
+            }
+        )
+        assert told[SCALE] == 1.0
 
 
 def test_everything_is_counted() -> None:

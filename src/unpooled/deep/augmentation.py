@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unpooled.checks import flag, number, whole
 from unpooled.errors import InputError
 
 _GREY = torch.tensor([0.299, 0.587, 0.114])
@@ -67,15 +68,19 @@ class Augmentation:
         return cls(**given)
 
     def __post_init__(self) -> None:
-        if self.large < 1 or self.small < 0:
-            raise InputError(
-                f"An augmentation with large={self.large} and small={self.small} views trains on "
-                "nothing; give at least one large view."
-            )
+        whole("large", self.large, 1)
+        whole("small", self.small, 0)
+        flag("flip", self.flip)
+        number("aspect", self.aspect, least=1.0, most=100.0)
+        number("rotation", self.rotation, most=180.0)
+        for name in ("large_size", "small_size"):
+            number(name, getattr(self, name), above=0.0, most=4.0)
+        for name in ("colour", "grey"):
+            number(name, getattr(self, name), most=1.0)
         for name in ("large_scale", "small_scale"):
-            low, high = getattr(self, name)
-            if not 0 < low <= high <= 1:
-                raise InputError(f"{name}={(low, high)} must be two rising shares of the area.")
+            given = getattr(self, name)
+            if not isinstance(given, tuple) or len(given) != 2 or not 0 < given[0] <= given[1] <= 1:
+                raise InputError(f"{name}={given!r} must be two rising shares of the area.")
 
     def views(self, images: Tensor, scaling: tuple[Tensor, Tensor], rng: torch.Generator) -> Views:
         """All views of a batch, large ones first; those of one size are in one tensor."""

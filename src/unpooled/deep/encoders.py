@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -9,12 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unpooled.checks import one_of
+
 Normaliser: TypeAlias = Callable[[int], nn.Module]
 
 
 def _normaliser(norm: str) -> Normaliser:
     """ "batch", or "group": which has no statistics that parties would have to agree on."""
-    return nn.BatchNorm2d if norm == "batch" else lambda width: nn.GroupNorm(8, width)
+    if one_of("norm", norm, ("batch", "group")) == "batch":
+        return nn.BatchNorm2d
+    return lambda width: nn.GroupNorm(math.gcd(8, width), width)
 
 
 class ConvNet(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from unpooled.checks import number, one_of, whole, whole_or_none
@@ -26,7 +29,7 @@ from unpooled.deep.protocol import IMAGE_SHAPE, MEAN, SCALE, WEIGHTS, DeepCluste
 from unpooled.deep.training import HEADS, OPTIMIZERS, Training
 from unpooled.drivers.local import Run, run_star
 from unpooled.drivers.options import Options, serving
-from unpooled.errors import InputError
+from unpooled.errors import InputError, PolicyRefusal
 from unpooled.estimators.feca import FeCA
 from unpooled.estimators.fuzzy import FuzzyCMeans
 from unpooled.estimators.kfed import KFED
@@ -35,10 +38,12 @@ from unpooled.estimators.oneshot import OneShotKMeans
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels import centers
 from unpooled.protocols import oneshot as protocols
+from unpooled.protocols.embedded import Embedded
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
 from unpooled.types import Array, Body, FloatArray, IntArray, Parties
 from unpooled.wire.message import Note
+from unpooled.wire.policy import Deployment
 
 AGGREGATIONS: dict[str, StarEstimator] = {
     "feca": FeCA(n_init=3),
@@ -50,6 +55,10 @@ AGGREGATIONS: dict[str, StarEstimator] = {
 }
 """The paper's rows, and ours. Fewer starts than elsewhere, since there are many clusterings."""
 BATCH_NORMS = ("pooled", "averaged")
+_HISTORY = ("loss", "clusters")
+_NAME = "DeepFeCA"
+_LARGEST = 1e30
+"""Networks calculate with half the digits: squares of larger values are no numbers there."""
 
 
 class DeepFeCA(StarEstimator):
@@ -67,7 +76,8 @@ class DeepFeCA(StarEstimator):
     ----------
     n_clusters : number of clusters
     aggregation : how parties' centroids become common ones: "feca", "one-shot", "matched", "k-fed",
-        "fuzzy-average", "fuzzy-kmeans", or any estimator of unpooled with a coordinator
+        "fuzzy-average", "fuzzy-kmeans", or any estimator of unpooled with a coordinator whose
+        centres lie among the rows
     encoder : "convnet", "resnet18", a function that makes an ``nn.Module``, or such a module, which
         is trained on from where it stands; it makes (n, features) of (n, channels, height, width)
     n_prototypes : pseudo-labels in training; None: ``n_clusters``, as in the paper. More of them
@@ -92,7 +102,7 @@ class DeepFeCA(StarEstimator):
     device : "cpu", "cuda", ...: where parties train, or "auto": on a GPU where there is one;
         results repeat exactly on a CPU
     checkpoint : a file that is written after every round, from which a fit with the same options,
-        data and seed goes on
+        data and seed goes on (``traffic_`` is then that of the rest)
     quorum : how many parties' answers are enough; None: all
     policy : what parties let out: "study", "deployment", a policy, or one for each party
     random_state : seed
@@ -175,7 +185,7 @@ class DeepFeCA(StarEstimator):
                 f"n_prototypes={prototypes} is less than n_clusters={n_clusters}; give at least as "
                 "many, or None."
             )
-        shape = shape_of(self.image_shape, self._shape_seen(), parties.n_features)
+        shape = shape_of(self.image_shape, getattr(self, "_seen", None), parties.n_features)
         inner = self._aggregation(prototypes, parties)
         return self._built(shape, inner, self._aggregation(n_clusters, parties))
 
@@ -201,10 +211,6 @@ class DeepFeCA(StarEstimator):
             ) from error
         return protocol
 
-    def _shape_seen(self) -> Shape | None:
-        """What is known of the images' shape: while fitting from X, afterwards from the fit."""
-        return getattr(self, "_seen", getattr(self, "image_shape_", None))
-
     def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
         given = self.aggregation
         if isinstance(given, str):
@@ -215,7 +221,13 @@ class DeepFeCA(StarEstimator):
                 "estimator with a coordinator, such as FeCA()."
             )
         model: StarEstimator = clone(given).set_params(n_clusters=n_clusters)
-        return model._protocol(n_clusters, parties)
+        protocol = model._protocol(n_clusters, parties)
+        if isinstance(protocol, Embedded):
+            raise InputError(
+                f"aggregation={given!r} finds centres in a space of its own, which the network "
+                "cannot be trained for; give one that clusters rows as they are."
+            )
+        return protocol
 
     def _encoder(self, channels: int) -> Callable[[], nn.Module]:
         given = self.encoder
@@ -254,35 +266,50 @@ class DeepFeCA(StarEstimator):
         self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: Any
     ) -> Run:
         assert isinstance(protocol, DeepClustering)
+        _refuse_what_ends_late(protocol, parties, how)
         how = replace(how, quorum=whole_or_none("quorum", self.quorum, 1))
         kept: dict[str, list[Array]] = {}
         file = None
         if self.checkpoint is not None:
+            if self.random_state is None:
+                raise InputError(
+                    "checkpoint is given but random_state is not: no later fit would have the same "
+                    "seed; give one."
+                )
             options = repr([seed, _described(self.get_params()), parties.names])
             file = Checkpoint(self.checkpoint, options, parties)
             start = file.read()
             if start is not None:
                 protocol = replace(protocol, start=start)
-                for name in ("loss", "clusters"):
+                for name in _HISTORY:
                     kept[name] = list(start[f"history.{name}"])
                 for loss, found in zip(kept["loss"], kept["clusters"], strict=True):
                     history.record(Note(0, {"loss": loss, "clusters": found}))
         progress = _Progress(protocol.rounds)
 
         def observe(note: Note) -> None:
-            if "loss" in note.body:
-                history.record(note)
-                progress.show(note.round + 1, float(note.body["loss"]))
-                for name, value in note.body.items():
-                    kept.setdefault(name, []).append(value)
-            elif file is not None:
+            seen = {name: note.body[name] for name in _HISTORY}
+            history.record(Note(note.round, seen))
+            progress.show(note.round + 1, float(note.body["loss"]))
+            for name, value in seen.items():
+                kept.setdefault(name, []).append(value)
+            if file is not None:
                 past = {f"history.{name}": np.array(values) for name, values in kept.items()}
-                file.write({**note.body, **past})
+                state = {name: value for name, value in note.body.items() if name not in seen}
+                file.write({**state, **past})
 
         try:
-            return run_star(protocol, parties, seed=seed, options=how, observe=observe)
+            run = run_star(protocol, parties, seed=seed, options=how, observe=observe)
         finally:
             progress.end()
+        if protocol.rounds and np.isnan([float(loss) for loss in kept["loss"]]).all():
+            warnings.warn(
+                f"{_NAME} has trained nothing: no party has two images or more that its policy "
+                "lets it learn from.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return run
 
     def _n_rounds(self, run: Run) -> int:
         return int(run.result["rounds"])
@@ -298,22 +325,24 @@ class DeepFeCA(StarEstimator):
         self.labels_ = table.restore(labels)
         self.inertia_ = centers.cost(points, table.parties.weights, self.cluster_centers_, labels)
 
-    def predict(self, X: Any) -> Any:
-        """The cluster of each image, in the container of ``X``."""
-        return super().predict(flattened(X, self.channels)[0])
-
-    def transform(self, X: Any) -> Any:
-        """The distance of each image to each of ``cluster_centers_``, on the unit sphere."""
-        return super().transform(flattened(X, self.channels)[0])
+    def _read_new(self, X: Any) -> Table:
+        check_is_fitted(self, "n_features_in_")
+        rows, seen = flattened(X, self.channels)
+        if seen is not None and seen != self.image_shape_:
+            raise InputError(
+                f"The images are {seen} (channels, height, width), but those that {_NAME} was "
+                f"fitted on are {self.image_shape_}; resize them, or see channels."
+            )
+        return super()._read_new(rows)
 
     def embed(self, X: Any) -> Any:
         """The images as points of the unit sphere, on which ``cluster_centers_`` lie."""
-        table = self._read_new(flattened(X, self.channels)[0])
+        table = self._read_new(X)
         return table.restore(self._embedded(table.parties.rows))
 
     def features(self, X: Any) -> Any:
         """What the encoder makes of images, before any projection: for other models to use."""
-        table = self._read_new(flattened(X, self.channels)[0])
+        table = self._read_new(X)
         return table.restore(self._features(table.parties.rows))
 
     @property
@@ -347,12 +376,33 @@ class DeepFeCA(StarEstimator):
         self, X: Any, y: Any
     ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, Array | None]:
         """Of all images: rows, clusters, points, features, and classes if there are any."""
-        table = self._read_new(flattened(X, self.channels)[0])
+        table = self._read_new(X)
         rows = table.parties.rows
         points = self._embedded(rows)
         labels = centers.label(points, self.cluster_centers_)
         classes = None if y is None else table.per_row(y, "y")
         return rows, labels, points, self._features(rows), classes
+
+
+def _refuse_what_ends_late(protocol: DeepClustering, parties: Parties, how: Options) -> None:
+    """Refuses, before a long fit, what would end it: values too large, policies that allow less."""
+    largest = float(np.abs(parties.rows).max(initial=0.0))
+    if largest > _LARGEST:
+        raise InputError(
+            f"X has the value {largest:g}, but images take values up to {_LARGEST:g}; scale them."
+        )
+    for name in parties.names:
+        policy = how.policy_of(name)
+        if isinstance(policy, Deployment):
+            for release in protocol.releases:
+                policy.refuse_kind(name, release)
+            numbers = protocol.rounds * protocol.n_weights
+            if numbers > policy.max_floats:
+                raise PolicyRefusal(
+                    f"Party {name} sends {policy.max_floats} numbers at most, but "
+                    f"{protocol.rounds} networks have {numbers}; ask for fewer rounds or have its "
+                    "owner raise the cap."
+                )
 
 
 class DeepCluster(DeepFeCA):
@@ -364,17 +414,17 @@ class DeepCluster(DeepFeCA):
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Learns from one array of images; parties, if there are any, are put together."""
         if sample_weight is not None:
-            sample_weight = _together(sample_weight)
-        return super().fit(_together(X), sample_weight=sample_weight)
+            sample_weight = _together(sample_weight, 1)
+        return super().fit(_together(X, 2), sample_weight=sample_weight)
 
     def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
         return OneShotKMeans(n_clusters, n_init=3)._protocol(n_clusters, parties)
 
 
-def _together(parts: Any) -> Any:
+def _together(parts: Any, least: int) -> Any:
     """One array of what parties have."""
     parts = list(parts.values()) if isinstance(parts, dict) else parts
-    several = isinstance(parts, list | tuple) and all(np.ndim(part) > 0 for part in parts)
+    several = isinstance(parts, list | tuple) and all(np.ndim(part) >= least for part in parts)
     return np.concatenate(parts) if several else parts
 
 
@@ -424,7 +474,7 @@ def _described(params: dict[str, Any]) -> list[tuple[str, str]]:
 
     Functions are known by their names, modules by what is in them.
     """
-    apart = {"checkpoint", "device", "random_state", "policy"}
+    apart = {"checkpoint", "device", "random_state"}
     words = []
     for name, value in sorted(params.items()):
         if name in apart:

@@ -45,7 +45,7 @@ def shape_of(given: Any, seen: Shape | None, n_columns: int) -> Shape:
         return seen or ((1, side, side) if side * side == n_columns else (1, 1, n_columns))
     if not isinstance(given, list | tuple) or len(given) != 3:
         raise InputError(f"image_shape={given!r} must be (channels, height, width).")
-    shape = tuple(whole("image_shape", int(axis), 1) for axis in given)
+    shape = tuple(whole("image_shape", axis, 1) for axis in given)
     if seen is not None and shape != seen:
         raise InputError(f"image_shape={shape} but the images have {seen}; leave it out.")
     if math.prod(shape) != n_columns:
@@ -74,7 +74,7 @@ def _flat(table: Any, channels: str, what: str) -> tuple[Any, Shape | None]:
             "(n, height, width, channels)."
         )
     n, channel, height, width = table.shape
-    return table.reshape(n, -1), (channel, height, width)
+    return table.reshape(n, channel * height * width), (channel, height, width)
 
 
 def _same(parts: Any) -> Shape | None:

@@ -44,6 +44,8 @@ class LARS(torch.optim.Optimizer):
                     step = step * torch.where(
                         (size > 0) & (slope > 0), group["trust"] * size / slope, 1.0
                     )
-                velocity = self.state[w].setdefault("velocity", torch.zeros_like(w))
+                if "velocity" not in self.state[w]:
+                    self.state[w]["velocity"] = torch.zeros_like(w)
+                velocity = self.state[w]["velocity"]
                 velocity.mul_(group["momentum"]).add_(step)
                 w.sub_(group["lr"] * velocity)

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from unpooled.deep.images import as_pictures
+from unpooled.errors import InputError
 from unpooled.types import Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -33,15 +34,15 @@ def draw_page(
     For whoever may see images of all parties, in a study; a party draws its own alone. With ``y``
     (classes, in the form of ``X``) the map is also drawn by class.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("Drawing needs matplotlib; run pip install 'unpooled[report]'.") from None
 
     rows, labels, points, features, classes = model._for_drawing(X, y)
     k = len(model.cluster_centers_)
     maps = 1 if classes is None else 2
-    figure = plt.figure(figsize=(13, max(4.5 * maps, 0.75 * k)), layout="constrained")
+    figure = Figure(figsize=(13, max(4.5 * maps, 0.75 * k)), layout="constrained")
     left, right = figure.subfigures(  # type: ignore[misc]
         1, 2, width_ratios=[per_cluster, 8]
     )
@@ -61,12 +62,12 @@ def draw_page(
     panels = right.subplots(maps, 1, squeeze=False)[:, 0]
     coloured = [("by cluster", labels), ("by class", classes)][:maps]
     for axes, (title, colours) in zip(panels, coloured, strict=True):
-        axes.scatter(*where.T, c=np.asarray(colours)[chosen], cmap="tab20", s=4)
+        numbers = np.unique(np.asarray(colours), return_inverse=True)[1]
+        axes.scatter(*where.T, c=numbers[chosen], cmap="tab20", s=4)
         axes.set_title(f"Features, {title}")
         axes.set_xticks([])
         axes.set_yticks([])
     figure.savefig(file, dpi=110)
-    plt.close(figure)
 
 
 def _nearest(

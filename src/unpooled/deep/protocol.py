@@ -43,14 +43,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import NATURAL, Augmentation
@@ -68,7 +67,7 @@ from unpooled.wire.policy import FINITE, AtMost, Release
 
 WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
 _CLUSTERING, _GROUPS, _POINTS = "deep.clustering", "deep.groups", "deep.points"
-IMAGE_SHAPE = "image_shape"
+IMAGE_SHAPE, ROUNDS_DONE = "image_shape", "rounds_done"
 _INNER = "inner."
 _FORWARD_ROWS = 256
 """Images that are turned into features at a time."""
@@ -97,17 +96,24 @@ class DeepClustering(Embedded):
     device: str = "cpu"
     start: Body | None = None
     name: ClassVar[str] = "deep clustering"
-    keeps_rows: ClassVar[bool] = False
 
     @cached_property
     def template(self) -> Network:
         """A network of the right form; nothing that is random about it matters."""
         return self._drawn(0)
 
+    @cached_property
+    def draws(self) -> bool:
+        """Whether the network draws random numbers in training (dropout): seen by trying."""
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            before = torch.default_generator.get_state()
+            copy.deepcopy(self.template).train()(torch.zeros(4, *self.image_shape))
+            return not torch.equal(torch.default_generator.get_state(), before)
+
     def _drawn(self, seed: int) -> Network:
         """A new network, without touching the process's own random numbers."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             encoder = self.build()
             network = Network(encoder, width_of(encoder, self.image_shape), self.components)
         return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
@@ -156,7 +162,8 @@ class DeepClustering(Embedded):
                 ("weights", "count", "loss"),
                 ("sums", "counts"),
                 "the network after training on all rows, their number, and the mean loss",
-                shapes={"weights": (AtMost(self.n_weights),), "count": (), "loss": ()},
+                # One network, or none.
+                shapes={"weights": (AtMost(1), self.n_weights), "count": (), "loss": ()},
                 types={"weights": vectors.WEIGHTS},
             ),
         )
@@ -175,7 +182,6 @@ class DeepClustering(Embedded):
                     "span": (2,),
                 },
                 types={**told.types, "chosen": "int64"},
-                bounds={"chosen": FINITE},
             ),
         )
         return releases, asks, {"pixels": self.pixels, "train": self.train}
@@ -204,7 +210,7 @@ class DeepClustering(Embedded):
             begin = 0
         else:
             told = {name: self.start[name] for name in (WEIGHTS, MEAN, SCALE)}
-            begin = int(self.start["round"])
+            begin = int(self.start[ROUNDS_DONE])
         for number in range(begin, self.rounds):
             drawn = np.random.default_rng([seed, number])
             told = {**told, _CLUSTERING: np.array(number)}
@@ -220,8 +226,8 @@ class DeepClustering(Embedded):
                 number,
             )
             told[WEIGHTS], loss = self._averaged(replies, told[WEIGHTS])
-            yield Note(number, {"loss": np.array(loss), "clusters": np.array(len(prototypes))})
-            yield Note(number, {"round": np.array(number + 1), **told})
+            noted = {"loss": np.array(loss), "clusters": np.array(len(prototypes))}
+            yield Note(number, {**noted, ROUNDS_DONE: np.array(number + 1), **told})
         return {**told, _CLUSTERING: np.array(self.rounds)}, self._facts
 
     def _clustering(
@@ -264,20 +270,13 @@ class DeepClustering(Embedded):
         self, replies: Mapping[PartyId, Body], before: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], float]:
         """The network of all who trained, and their loss; as before if nobody did."""
-        for name, reply in replies.items():
-            whole = len(reply["weights"]) == self.n_weights and reply["count"] > 0
-            if not whole and len(reply["weights"]):
-                raise ProtocolError(
-                    f"Party {name} answered 'train' with {len(reply['weights'])} of "
-                    f"{self.n_weights} weights for {float(reply['count']):g} rows, which is no "
-                    "network; leave it out."
-                )
-        trained = [reply for reply in replies.values() if len(reply["weights"])]
+        said = replies.values()
+        trained = [reply for reply in said if len(reply["weights"]) and reply["count"] > 0]
         if not trained:
             return before, np.nan
         counts = np.array([float(reply["count"]) for reply in trained])
         losses = np.array([float(reply["loss"]) for reply in trained])
-        sent = [reply["weights"] for reply in trained]
+        sent = [reply["weights"][0] for reply in trained]
         mean = vectors.averaged(self.template, sent, counts, self.batch_norm)
         return mean, float(np.average(losses, weights=counts))
 
@@ -304,10 +303,11 @@ class DeepClustering(Embedded):
         there = np.flatnonzero(data.weights > 0)
         chosen = not len(body["chosen"]) or _number(data.name) in body["chosen"]
         if not chosen or len(there) < 2 or not enough_rows(data.weights, data.min_count):
-            nothing = {"weights": np.empty(0, np.float32), "count": np.array(0.0)}
+            no_network = np.empty((0, self.n_weights), np.float32)
+            nothing = {"weights": no_network, "count": np.array(0.0)}
             return Summary({**nothing, "loss": np.array(0.0)}, _nobody(data)), state
         seed = int(rng.integers(2**62))
-        with _working(self.template, seed):
+        with _working(self.draws, seed):
             network, scaling = self._network(body)
             images = self._images(data.rows[there])
             prototypes = torch.from_numpy(body["prototypes"].astype(np.float32)).to(self.device)
@@ -332,20 +332,24 @@ class DeepClustering(Embedded):
                 f"The network of party {data.name} has numbers that are not finite after training; "
                 f"lower learning_rate (it is {self.training.learning_rate:g})."
             )
-        reply = {"weights": trained, "count": np.array(data.weights.sum()), "loss": np.array(loss)}
+        reply = {
+            "weights": trained[None],
+            "count": np.array(data.weights.sum()),
+            "loss": np.array(loss),
+        }
         return Summary(reply, _everybody(data)), state
 
     def embed(self, rows: FloatArray, told: Body) -> FloatArray:
         """The images' places on the unit sphere."""
-        with _working(self.template, 0):
+        with _working(self.draws, 0):
             network, scaling = self._network(told)
-            return _in_parts(network, self._images(rows), scaling)
+            return self._in_parts(network, rows, scaling)
 
     def features(self, rows: FloatArray, told: Body) -> FloatArray:
         """The encoder's features, before any projection."""
-        with _working(self.template, 0):
+        with _working(self.draws, 0):
             network, scaling = self._network(told)
-            return _in_parts(network.features, self._images(rows), scaling)
+            return self._in_parts(network.features, rows, scaling)
 
     def _known_points(self, data: PartyData, state: Body, body: Body) -> FloatArray:
         """The images' places, if need be found again: the same, either way."""
@@ -362,6 +366,22 @@ class DeepClustering(Embedded):
             for name in (MEAN, SCALE)
         )
         return network.to(self.device).eval(), (mean, scale)
+
+    def _in_parts(
+        self,
+        call: Callable[[Tensor], Tensor],
+        rows: FloatArray,
+        scaling: tuple[Tensor, Tensor],
+    ) -> FloatArray:
+        """What the network makes of images as they are, some at a time."""
+        mean, scale = (part.view(1, -1, 1, 1) for part in scaling)
+        starts = range(0, max(len(rows), 1), _FORWARD_ROWS)
+        with torch.inference_mode():
+            parts = [
+                call((self._images(rows[start : start + _FORWARD_ROWS]) - mean) / scale).cpu()
+                for start in starts
+            ]
+            return torch.cat(parts).numpy().astype(np.float64)
 
     def _images(self, rows: FloatArray) -> Tensor:
         shaped = rows.reshape(len(rows), *self.image_shape).astype(np.float32)
@@ -405,15 +425,17 @@ _ROUNDS_OF_INNER = 10_000
 
 def _scale(replies: Mapping[PartyId, Body]) -> dict[str, FloatArray]:
     """Mean and standard deviation of every channel, of all parties' images."""
+    replies = {name: reply for name, reply in replies.items() if reply["count"] > 0}
     count = sum(float(reply["count"]) for reply in replies.values())
-    if count <= 0:
+    if not replies:
         raise ProtocolError(
             "No party has as many images as its policy's minimum count; have the minimum lowered."
         )
     mean = np.sum([reply["sums"] for reply in replies.values()], axis=0) / count
     squares = np.sum([reply["squares"] for reply in replies.values()], axis=0) / count
     spread = np.sqrt(np.maximum(squares - np.square(mean), 0.0))
-    return {MEAN: mean, SCALE: np.where(spread > 1e-9 * (1 + np.abs(mean)), spread, 1.0)}
+    # What is less is the rounding of a channel that is the same everywhere.
+    return {MEAN: mean, SCALE: np.where(spread > 1e-6 * np.sqrt(squares), spread, 1.0)}
 
 
 def _grouped(data: PartyData) -> IntArray:
@@ -459,31 +481,44 @@ def _number(name: PartyId) -> int:
     return int.from_bytes(sha256(name.encode()).digest()[:7])
 
 
-def _in_parts(
-    call: Callable[[Tensor], Tensor], images: Tensor, scaling: tuple[Tensor, Tensor]
-) -> FloatArray:
-    """What the network makes of images as they are."""
-    mean, scale = (part.view(1, -1, 1, 1) for part in scaling)
-    with torch.inference_mode():
-        parts = [call((part - mean) / scale) for part in torch.split(images, _FORWARD_ROWS)]
-        return torch.cat(parts).cpu().numpy().astype(np.float64)
+class _Threads:
+    """One thread for torch while any party works, since on several it would round differently.
+
+    Every thread has its own say, and new ones follow the last that was heard: the last party to
+    leave says again what the first one found.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._found = Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._found = torch.get_num_threads()
+            self._inside += 1
+            torch.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                torch.set_num_threads(self._found)
+
+
+_ONE_THREAD = _Threads()
 
 
 @contextmanager
-def _working(network: nn.Module, seed: int) -> Iterator[None]:
-    """One thread for torch, which would round sums differently on several.
+def _working(draws: bool, seed: int) -> Iterator[None]:
+    """While a party uses the network.
 
-    Dropout draws from the random numbers of the process: parties with such a network work one
-    after the other, from their own seeds.
+    One that draws random numbers takes those of the process: parties then work one after the
+    other, each from its own seed.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        if any(isinstance(module, _DropoutNd) for module in network.modules()):
-            with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                yield
-        else:
+    with _ONE_THREAD:
+        if not draws:
             yield
-    finally:
-        torch.set_num_threads(threads)
+            return
+        with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            yield

@@ -78,7 +78,7 @@ def train(
         momentum=training.momentum,
         weight_decay=training.weight_decay,
     )
-    batches = math.ceil(len(images) / training.batch_size)
+    batches = len(_cuts(len(images), training.batch_size)) + 1
     total, done = 0.0, 0
     network.train()
     for _ in range(training.epochs):
@@ -107,6 +107,8 @@ def _batches(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
 
     Batch normalisation cannot tell a mean from one image.
     """
-    order = torch.randperm(n, generator=rng)
-    cuts = list(range(size, n - 1, size))
-    yield from torch.tensor_split(order, cuts)
+    yield from torch.tensor_split(torch.randperm(n, generator=rng), _cuts(n, size))
+
+
+def _cuts(n: int, size: int) -> list[int]:
+    return list(range(size, n - 1, size))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from unpooled.errors import ProtocolError
 from unpooled.types import FloatArray
 
 WEIGHTS = "float32"
@@ -41,6 +42,11 @@ def to_vector(network: nn.Module) -> NDArray[np.float32]:
 
 def from_vector(network: nn.Module, vector: NDArray[np.float32]) -> None:
     """Puts the numbers in their places."""
+    if len(vector) != count(network):
+        raise ProtocolError(
+            f"A network of {count(network)} numbers was sent {len(vector)}; use the same encoder "
+            "everywhere."
+        )
     values = torch.from_numpy(np.array(vector, dtype=np.float32))
     place = 0
     with torch.no_grad():
@@ -68,8 +74,8 @@ def averaged(
         mean += share * vector
     if batch_norm == "pooled":
         for means, variances in _statistics(network):
-            apart = [s * np.square(v[means]) for s, v in zip(shares, vectors, strict=True)]
-            spread = np.sum(apart, axis=0, dtype=np.float64) - np.square(mean[means])
+            own = [np.square(vector[means], dtype=np.float64) for vector in vectors]
+            spread = np.average(own, axis=0, weights=shares) - np.square(mean[means])
             mean[variances] += np.maximum(spread, 0.0)
     return mean.astype(np.float32)
 

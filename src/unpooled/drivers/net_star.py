@@ -57,7 +57,9 @@ _REFUSAL, _FAILED, _RESULT, _BYE = (
     CONTROL + "bye",
 )
 _AGAIN = 1.0
-"""Seconds after which a question without an answer is repeated."""
+"""Seconds after which a question without an answer is repeated, or more if it is a large one."""
+_LARGE = 1_000_000
+"""Bytes for which a second is due, lest a network be sent again and again while it is trained."""
 _RUN_LENGTH = 16
 
 
@@ -183,7 +185,8 @@ class StarCoordinator:
             self.node.send(name, plain, self.conductor.exchange)
         needed = len(self.names) if ask.quorum is None else ask.quorum
         began = now = monotonic()
-        again = now + _AGAIN
+        pause = _AGAIN * max(1.0, len(plain) / _LARGE)
+        again = now + pause
         gathering = self.conductor.exchange == len(self._journal.records)
         timeout = self._timing.patience if gathering else self._timing.round_timeout
         while True:
@@ -199,7 +202,7 @@ class StarCoordinator:
             self._handle(until, next((n for n in missing if n in self._ready), None))
             now = monotonic()
             if now >= again:
-                again = now + _AGAIN
+                again = now + pause
                 self._repeat(missing)
         self._absent = {name for name in missing if name not in self.refusals}
         if len(self._replies) < needed:

@@ -153,7 +153,8 @@ def _wrong_number(release: Release, name: str, value: Array) -> str | None:
     if bound >= _LARGEST and float(np.vdot(flat, flat)) < _LARGEST:
         return None  # their squares add up to little: none is large, infinite or NaN
     with np.errstate(all="ignore"):  # bytes from elsewhere may be NaNs that raise alarms
-        if value.max() <= bound and value.min() >= -bound:  # neither is so if there is a NaN
+        # Neither is so if there is a NaN; as float64, since in half the digits bounds are infinite.
+        if float(value.max()) <= bound and float(value.min()) >= -bound:
             return None
         if np.isnan(value).any():
             return "holds a NaN"

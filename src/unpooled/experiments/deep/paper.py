@@ -62,12 +62,14 @@ def estimate(model: DeepFeCA, images: Array, parties: int) -> Estimate:
     batch = images[:: max(1, len(images) // model.batch_size)][: model.batch_size]
     few = min(model.n_clusters, len(batch))
     tried = clone(model).set_params(n_clusters=few, epochs=1, checkpoint=None, n_prototypes=None)
-    clustered = _seconds(lambda: tried.set_params(rounds=0).fit(batch))
-    trained = _seconds(lambda: tried.set_params(rounds=1).fit(batch))
+    tried.set_params(rounds=0).fit(batch)  # what is slow the first time
+    clustered = _seconds(lambda: tried.fit(batch))
+    once = _seconds(lambda: tried.set_params(rounds=1).fit(batch))
     features = _seconds(lambda: tried.features(batch))
-    training = max(trained - clustered - features, 1e-3)
-    cores = min(cpu_count(), parties) if model.device == "cpu" else 1
-    passes = (model.rounds + 1) * features + model.rounds * model.epochs * training
+    training = max(once - clustered - features, 1e-3)
+    cores = 1 if str(model.device).startswith("cuda") else min(cpu_count(), parties)
+    trained = model.rounds * model.epochs * model.participation
+    passes = (model.rounds + 1) * features + trained * training
     seconds = len(images) / len(batch) * passes / cores
     return Estimate(len(batch) / training, len(batch) / features, seconds)
 
@@ -88,6 +90,9 @@ def report(runs: int, plan: Path | None = None, **parameters: Any) -> Iterator[s
     )
     for seed in range(runs):
         model = DeepFeCA(**given, random_state=seed)
+        if model.checkpoint is not None:
+            file = Path(model.checkpoint)
+            model.set_params(checkpoint=file.with_stem(f"{file.stem}-{seed}"))
         expected = estimate(model, train.images, content["parties"])
         yield (
             f"{len(train.images)} images; a core trains on {expected.training:.3g} of them a "

@@ -19,7 +19,7 @@ Data: cifar10_20k.npz, or CIFAR-10 itself, in the folder that UNPOOLED_DATA name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from time import perf_counter
 from typing import Any
@@ -112,17 +112,19 @@ def outcome(model: DeepFeCA, train: Bunch, test: Bunch, how: str, seed: int) -> 
     )
 
 
-def report(runs: int, **options: Any) -> Iterator[str]:
-    """The table, line by line."""
+def report(
+    runs: int, *, first: int = 0, splits: Sequence[str] = SPLITS, **options: Any
+) -> Iterator[str]:
+    """The table, line by line; ``first`` is the number of the first run."""
     train, test = image_sets.load_images("cifar10", most=1000)
     given = {**OPTIONS, **options}
     yield from (__doc__ or "").split("\n\n    unpooled")[0].splitlines()
-    yield f"\nMeans of {runs} run(s), in per cent; printed: linear accuracy in the paper's Table 3."
+    yield f"\nMeans of {runs} run(s) from number {first} on, in per cent; printed: Table 3."
     heads = ("linear", "printed", "kNN", "NMI", "minutes")
     yield f"\n{'method':26}{'split':>7}" + "".join(f"{head:>9}" for head in heads)
 
     def line(title: str, how: str, model: DeepFeCA, printed: float | None) -> str:
-        done = [outcome(model, train, test, how, seed) for seed in range(runs)]
+        done = [outcome(model, train, test, how, seed) for seed in range(first, first + runs)]
         found = Outcome.mean(done)
         shown = "" if printed is None else f"{printed:.1f}"
         return (
@@ -132,7 +134,8 @@ def report(runs: int, **options: Any) -> Iterator[str]:
 
     untrained = {**given, "rounds": 0, "aggregation": "one-shot"}
     yield line("untrained", "iid", DeepFeCA(10, **untrained), None)
-    for place, how in enumerate(SPLITS):
+    for how in splits:
+        place = SPLITS.index(how)
         for title, (row, aggregation) in METHODS.items():
             model = DeepFeCA(10, aggregation=aggregation, **given)
             yield line(title, how, model, PAPER[row][place] if row else None)
