@@ -3,19 +3,19 @@
 None is shipped or fetched. They are read from a folder, or the one that the environment variable
 ``UNPOOLED_DATA`` names, in any of the forms in which they are given away:
 
-- CIFAR-10: ``cifar-10-batches-bin`` or ``cifar-10-batches-py``;
-- CIFAR-100: ``cifar-100-binary`` or ``cifar-100-python``;
+- CIFAR-10: ``cifar-10-batches-bin``, the binary version;
+- CIFAR-100: ``cifar-100-binary``, likewise;
 - Tiny-ImageNet: ``tiny-imagenet-200``, a folder of JPEG files;
 - any of them: an npz file (``cifar10*.npz``, ``cifar100*.npz``, ``tiny-imagenet*.npz``) with images
   ``X`` (n, height, width, channels), classes ``y``, and ``split`` (0: training, 1: test).
+
+The versions of CIFAR for Python are pickles, which can run any code when opened; they are not.
 """
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,11 @@ Images = NDArray[np.uint8]
 Part = tuple[Images, IntArray]
 NAMES = ("cifar10", "cifar100", "tiny-imagenet")
 _FOLDERS = {
-    "cifar10": ("cifar-10-batches-bin", "cifar-10-batches-py"),
-    "cifar100": ("cifar-100-binary", "cifar-100-python"),
-    "tiny-imagenet": ("tiny-imagenet-200",),
+    "cifar10": "cifar-10-batches-bin",
+    "cifar100": "cifar-100-binary",
+    "tiny-imagenet": "tiny-imagenet-200",
 }
+_PICKLED = {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
 
 
 def load_images(
@@ -60,10 +61,10 @@ def load_images(
 
 
 def _found(name: str, place: Path | None) -> tuple[Part, Part]:
+    kind = _FOLDERS[name]
     if place is not None:
-        for kind in _FOLDERS[name]:
-            if (place / kind).is_dir():
-                return _READERS[kind](place / kind)
+        if (place / kind).is_dir():
+            return _READERS[name](place / kind)
         for file in sorted(place.glob(f"{name}*.npz")):
             if file.stem[len(name) :][:1].isdigit():  # cifar100 is not cifar10
                 continue
@@ -71,9 +72,11 @@ def _found(name: str, place: Path | None) -> tuple[Part, Part]:
             if found is not None:
                 return found
     where = f"the folder {place}" if place else f"a folder ({FOLDER_VARIABLE} names none)"
+    pickled = place is not None and name in _PICKLED and (place / _PICKLED[name]).is_dir()
+    hint = f" ({_PICKLED[name]} holds pickles, which are not opened)" if pickled else ""
     raise DataUnavailable(
-        f"{name} is not in {where}; put {' or '.join(_FOLDERS[name])} or {name}.npz there and name "
-        f"the folder, or set {FOLDER_VARIABLE} to it."
+        f"{name} is not in {where}{hint}; put {kind} or {name}.npz there and name the folder, or "
+        f"set {FOLDER_VARIABLE} to it."
     )
 
 
@@ -106,41 +109,6 @@ def _binary(files: Iterable[Path], labels: int) -> Part:
         parts.append(raw.reshape(-1, labels + 3072))
     table = np.concatenate(parts)
     return _pictures(table[:, labels:]), table[:, labels - 1].astype(np.int64)
-
-
-def _pickled(files: Iterable[Path], key: bytes) -> Part:
-    images, classes = [], []
-    for file in files:
-        try:
-            held = _Plain(io.BytesIO(_bytes(file)), encoding="bytes").load()
-            images.append(_pictures(held[b"data"]))
-            classes.append(np.asarray(held[key], dtype=np.int64))
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"{file} cannot be read as a batch of CIFAR ({type(error).__name__}); fetch it "
-                "again."
-            ) from None
-    return np.concatenate(images), np.concatenate(classes)
-
-
-class _Plain(pickle.Unpickler):
-    """Reads arrays, lists and bytes; nothing in a file can make it call anything else."""
-
-    _ALLOWED = (
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        """What a file may name."""
-        if (module, name) not in self._ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name}")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
 def _tiny(place: Path) -> tuple[Part, Part]:
@@ -180,26 +148,14 @@ def _bytes(file: Path) -> bytes:
         ) from None
 
 
-def _batches(place: Path, end: str) -> list[Path]:
-    return [place / f"data_batch_{i}{end}" for i in range(1, 6)]
-
-
-_READERS = {
-    "cifar-10-batches-bin": lambda place: (
-        _binary(_batches(place, ".bin"), 1),
+_READERS: dict[str, Callable[[Path], tuple[Part, Part]]] = {
+    "cifar10": lambda place: (
+        _binary([place / f"data_batch_{i}.bin" for i in range(1, 6)], 1),
         _binary([place / "test_batch.bin"], 1),
     ),
-    "cifar-10-batches-py": lambda place: (
-        _pickled(_batches(place, ""), b"labels"),
-        _pickled([place / "test_batch"], b"labels"),
-    ),
-    "cifar-100-binary": lambda place: (
+    "cifar100": lambda place: (
         _binary([place / "train.bin"], 2),
         _binary([place / "test.bin"], 2),
     ),
-    "cifar-100-python": lambda place: (
-        _pickled([place / "train"], b"fine_labels"),
-        _pickled([place / "test"], b"fine_labels"),
-    ),
-    "tiny-imagenet-200": _tiny,
+    "tiny-imagenet": _tiny,
 }
