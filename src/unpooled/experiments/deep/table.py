@@ -12,8 +12,8 @@ Linear evaluation and nearest neighbours learn from the features of all 10,000 t
 their classes, and are tested on the 10,000 test images. NMI is of the ten clusters of training
 images. Untrained is the same network before the first round.
 
-Options, and the ridge of the linear evaluation, were chosen with OneShotKMeans on the iid split, run
-0, by the accuracy on half of the test images; none was tuned for another method.
+Options, and the ridge of the linear evaluation, were chosen with OneShotKMeans on the iid split,
+run 0, by the accuracy on half of the test images; none was tuned for another method.
 
 Data: cifar10_20k.npz, or CIFAR-10 itself, in the folder that UNPOOLED_DATA names.
 
