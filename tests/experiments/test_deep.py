@@ -83,6 +83,7 @@ def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "dgc-iris has no plan" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:DeepFeCA found:sklearn.exceptions.ConvergenceWarning")
 def test_the_table(small_cifar: Path) -> None:
     lines = list(table.report(1, encoder=lambda: ConvNet(3, 2), n_prototypes=10, rounds=1))
@@ -91,6 +92,7 @@ def test_the_table(small_cifar: Path) -> None:
     assert lines[-1].startswith("pooled DeepCluster")
 
 
+@pytest.mark.long
 def test_digits() -> None:
     lines = list(digits.report(1, encoder=tiny, rounds=1, epochs=1))
     assert sum(line.startswith("DeepFeCA, ") for line in lines) == 4
