@@ -57,6 +57,7 @@ from unpooled.deep.encoders import Network, width_of
 from unpooled.deep.training import Training, train
 from unpooled.errors import ProtocolError
 from unpooled.kernels.kmeans import cluster, renumbered
+from unpooled.kernels.segments import sums_by_label
 from unpooled.protocols.centroids import presentable
 from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
@@ -452,12 +453,9 @@ def _grouped(data: PartyData) -> IntArray:
 def _means(data: PartyData, points: FloatArray, groups: IntArray) -> PartyData:
     """The groups' mean points as rows, their weight as weights."""
     n_groups = int(groups.max(initial=-1)) + 1
-    inside = groups >= 0
-    weights = np.bincount(groups[inside], data.weights[inside], n_groups).astype(np.float64)
-    means = np.zeros((n_groups, points.shape[1]))
-    np.add.at(means, groups[inside], data.weights[inside, None] * points[inside])
-    means /= weights[:, None]
-    return replace(data, rows=means, weights=weights, min_count=1)
+    inside = groups >= 0  # there may be no group at all
+    sums, weights = sums_by_label(points[inside], data.weights[inside], groups[inside], n_groups)
+    return replace(data, rows=sums / weights[:, None], weights=weights, min_count=1)
 
 
 def _about_rows(said: Body | Summary, groups: IntArray) -> Body | Summary:
