@@ -13,7 +13,7 @@ from torch.nn import functional
 from tests.deep.plain import IMAGES, tiny
 from tests.sentences import refuses
 from unpooled.deep import vectors
-from unpooled.deep.augmentation import Augmentation
+from unpooled.deep.augmentation import Augmentation, _grid
 from unpooled.deep.encoders import ConvNet, Network, ResNet18, width_of
 from unpooled.deep.lars import LARS
 from unpooled.deep.training import Training, _batches, train
@@ -82,6 +82,12 @@ class TestViews:
             photographs(), UNSCALED, generator()
         )
         torch.testing.assert_close(view[:, 0], view[:, 2])
+
+    def test_pixels_lie_where_torch_puts_them(self) -> None:
+        theta = torch.rand(6, 5, generator=generator())
+        whole = theta.T.reshape(5, 2, 3)
+        ours = _grid(theta, 4, 7)
+        torch.testing.assert_close(ours, functional.affine_grid(whole, [5, 1, 4, 7], False))
 
     def test_the_same_seed_gives_the_same_views(self) -> None:
         views = Augmentation(small=1, rotation=20.0)

@@ -386,8 +386,7 @@ class DeepClustering(Embedded):
 
     def _images(self, rows: FloatArray) -> Tensor:
         shaped = rows.reshape(len(rows), *self.image_shape).astype(np.float32)
-        images = torch.from_numpy(shaped).contiguous(memory_format=torch.channels_last)
-        return images.to(self.device)
+        return torch.from_numpy(shaped).to(self.device)
 
     @property
     def steps(self) -> Mapping[str, Step]:
