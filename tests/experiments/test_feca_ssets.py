@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 
 from unpooled import FeCA, OneShotKMeans, datasets
 from unpooled.experiments.feca import costs, paper, ssets, verdicts
+from unpooled.experiments.splits import split
 from unpooled.metrics import center_distance
 
 FEW = {
@@ -61,7 +62,7 @@ def test_the_report_has_a_line_for_every_cell(
 
 def test_one_run_is_what_the_estimator_gives(stand_ins: None) -> None:
     data = datasets.load("s1")
-    groups = ssets.split(data, "(0.3)", 4)
+    groups = split(data.y, "(0.3)", 4)
     assert len(np.unique(groups)) == 10
     model = FeCA(15, random_state=4).fit(data.X, groups=groups)
     here = ssets.outcome(ssets.METHODS["FeCA, 10 starts, merged"], data, "(0.3)", 4)

@@ -391,18 +391,15 @@ def _refuse_what_ends_late(protocol: DeepClustering, parties: Parties, how: Opti
         raise InputError(
             f"X has the value {largest:g}, but images take values up to {_LARGEST:g}; scale them."
         )
+    how.refuse_kinds(parties.names, protocol.releases)
+    numbers = protocol.rounds * protocol.n_weights
     for name in parties.names:
         policy = how.policy_of(name)
-        if isinstance(policy, Deployment):
-            for release in protocol.releases:
-                policy.refuse_kind(name, release)
-            numbers = protocol.rounds * protocol.n_weights
-            if numbers > policy.max_floats:
-                raise PolicyRefusal(
-                    f"Party {name} sends {policy.max_floats} numbers at most, but "
-                    f"{protocol.rounds} networks have {numbers}; ask for fewer rounds or have its "
-                    "owner raise the cap."
-                )
+        if isinstance(policy, Deployment) and numbers > policy.max_floats:
+            raise PolicyRefusal(
+                f"Party {name} sends {policy.max_floats} numbers at most, but {protocol.rounds} "
+                f"networks have {numbers}; ask for fewer rounds or have its owner raise the cap."
+            )
 
 
 class DeepCluster(DeepFeCA):

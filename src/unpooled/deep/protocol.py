@@ -38,12 +38,10 @@ its images. So everything that it ever says of single clusters is about the same
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from threading import Lock, RLock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,10 +53,11 @@ from unpooled.deep import vectors
 from unpooled.deep.augmentation import NATURAL, Augmentation
 from unpooled.deep.encoders import Network, width_of
 from unpooled.deep.training import Training, train
+from unpooled.deep.working import working
 from unpooled.errors import ProtocolError
-from unpooled.kernels.kmeans import cluster, renumbered
+from unpooled.kernels.kmeans import renumbered
 from unpooled.kernels.segments import sums_by_label
-from unpooled.protocols.centroids import presentable
+from unpooled.protocols.centroids import groups
 from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
@@ -72,7 +71,6 @@ IMAGE_SHAPE, ROUNDS_DONE = "image_shape", "rounds_done"
 _INNER = "inner."
 _FORWARD_ROWS = 256
 """Images that are turned into features at a time."""
-_ONE_AT_A_TIME = RLock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +306,7 @@ class DeepClustering(Embedded):
             nothing = {"weights": no_network, "count": np.array(0.0)}
             return Summary({**nothing, "loss": np.array(0.0)}, _nobody(data)), state
         seed = int(rng.integers(2**62))
-        with _working(self.draws, seed):
+        with working(self.draws, seed):
             network, scaling = self._network(body)
             images = self._images(data.rows[there])
             prototypes = torch.from_numpy(body["prototypes"].astype(np.float32)).to(self.device)
@@ -342,13 +340,13 @@ class DeepClustering(Embedded):
 
     def embed(self, rows: FloatArray, told: Body) -> FloatArray:
         """The images' places on the unit sphere."""
-        with _working(self.draws, 0):
+        with working(self.draws, 0):
             network, scaling = self._network(told)
             return self._in_parts(network, rows, scaling)
 
     def features(self, rows: FloatArray, told: Body) -> FloatArray:
         """The encoder's features, before any projection."""
-        with _working(self.draws, 0):
+        with working(self.draws, 0):
             network, scaling = self._network(told)
             return self._in_parts(network.features, rows, scaling)
 
@@ -443,10 +441,8 @@ def _grouped(data: PartyData) -> IntArray:
 
     It follows from the rows alone, so that a party that has forgotten it finds the same.
     """
-    n_groups = max(1, len(data.rows) // (2 * data.min_count))
-    rows = np.asarray(data.rows, dtype=np.float64)
-    found = cluster(rows, data.weights, n_groups, 1, np.random.default_rng(len(rows)))
-    return renumbered(found.labels, presentable(found, data))
+    found, kept = groups(data, np.random.default_rng(len(data.rows)))
+    return renumbered(found.labels, kept)
 
 
 def _means(data: PartyData, points: FloatArray, groups: IntArray) -> PartyData:
@@ -476,46 +472,3 @@ def _nobody(data: PartyData) -> IntArray:
 def _number(name: PartyId) -> int:
     """A number that stands for a party's name."""
     return int.from_bytes(sha256(name.encode()).digest()[:7])
-
-
-class _Threads:
-    """One thread for torch while any party works, since on several it would round differently.
-
-    Every thread has its own say, and new ones follow the last that was heard: the last party to
-    leave says again what the first one found.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._found = Lock(), 0, 1
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._found = torch.get_num_threads()
-            self._inside += 1
-            torch.set_num_threads(1)
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                torch.set_num_threads(self._found)
-
-
-_ONE_THREAD = _Threads()
-
-
-@contextmanager
-def _working(draws: bool, seed: int) -> Iterator[None]:
-    """While a party uses the network.
-
-    One that draws random numbers takes those of the process: parties then work one after the
-    other, each from its own seed.
-    """
-    with _ONE_THREAD:
-        if not draws:
-            yield
-            return
-        with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            yield

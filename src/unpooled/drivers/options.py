@@ -20,7 +20,7 @@ from unpooled.errors import InputError
 from unpooled.types import Body, PartyId
 from unpooled.wire.ledger import Remark
 from unpooled.wire.message import Message
-from unpooled.wire.policy import STUDY, Policy
+from unpooled.wire.policy import STUDY, Deployment, Policy, Release
 from unpooled.wire.traffic import Traffic
 
 
@@ -73,6 +73,14 @@ class Options:
                 "of its own (blocks=number of parties)."
             )
         return own[0]
+
+    def refuse_kinds(self, names: Iterable[PartyId], releases: Sequence[Release]) -> None:
+        """Refuses what a party's policy never lets out, before a long run that would come to it."""
+        for name in names:
+            policy = self.policy_of(name)
+            if isinstance(policy, Deployment):
+                for release in releases:
+                    policy.refuse_kind(name, release)
 
 
 class _Alone:

@@ -17,7 +17,6 @@ from unpooled.protocols.kernel import GAMMA
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
 from unpooled.types import Body, FloatArray, IntArray, Parties
-from unpooled.wire.policy import Deployment
 
 
 class EmbeddingEstimator(StarEstimator):
@@ -26,11 +25,7 @@ class EmbeddingEstimator(StarEstimator):
     def _run(
         self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: Any
     ) -> Run:
-        for name in parties.names:  # before the many rounds that come before what is refused
-            policy = how.policy_of(name)
-            if isinstance(policy, Deployment):
-                for release in protocol.releases:
-                    policy.refuse_kind(name, release)
+        how.refuse_kinds(parties.names, protocol.releases)
         return super()._run(protocol, parties, seed, how, history)
 
     def _keep(self, result: Body) -> None:

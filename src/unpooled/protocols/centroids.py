@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.errors import ProtocolError
-from unpooled.kernels.kmeans import Clustering, renumbered
+from unpooled.kernels.kmeans import Clustering, cluster, renumbered
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import sendable
@@ -78,6 +78,16 @@ def ask_for_centroids(
 def presentable(clustering: Clustering, data: PartyData) -> IntArray:
     """The numbers of the clusters that the party's minimum count lets it send."""
     return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
+
+
+def groups(data: PartyData, rng: np.random.Generator) -> tuple[Clustering, IntArray]:
+    """Groups of close rows, twice as large as the minimum count on average; and the sendable ones.
+
+    A party that is asked again and again about single clusters answers about these instead.
+    """
+    n_groups = max(1, len(data.rows) // (2 * data.min_count))
+    found = cluster(np.asarray(data.rows, dtype=np.float64), data.weights, n_groups, 1, rng)
+    return found, presentable(found, data)
 
 
 def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:

@@ -42,7 +42,7 @@ from unpooled.kernels.fuzzy import fuzzy_c_means
 from unpooled.kernels.kmeans import cluster, renumbered
 from unpooled.kernels.matching import matched, matched_mean
 from unpooled.kernels.segments import means_or_keep
-from unpooled.protocols.centroids import ask_for_centroids, presentable
+from unpooled.protocols.centroids import ask_for_centroids, groups
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 from unpooled.wire.message import Ask, Note, Summary
@@ -161,9 +161,7 @@ def _known(data: PartyData, state: Body, rng: np.random.Generator) -> Body:
         return {"rows": data.rows, "weights": data.weights}
     if state:
         return state
-    n_groups = max(1, len(data.rows) // (2 * data.min_count))
-    found = cluster(data.rows, data.weights, n_groups, 1, rng)
-    kept = presentable(found, data)
+    found, kept = groups(data, rng)
     return {
         "rows": found.centers[kept],
         "weights": found.counts[kept],

@@ -18,7 +18,7 @@ import numpy as np
 
 from unpooled import FeCA, OneShotKMeans, datasets
 from unpooled.deep import ConvNet, DeepCluster, DeepFeCA, knn_accuracy, linear_accuracy
-from unpooled.experiments.deep.table import split
+from unpooled.experiments.splits import split
 from unpooled.metrics import nmi
 from unpooled.types import FloatArray, IntArray
 

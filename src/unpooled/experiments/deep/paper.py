@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from unpooled.deep import DeepFeCA, knn_accuracy, linear_accuracy
 from unpooled.errors import InputError
-from unpooled.experiments.deep.table import split
+from unpooled.experiments.splits import split
 from unpooled.image_sets import load_images
 from unpooled.metrics import nmi
 from unpooled.types import Array

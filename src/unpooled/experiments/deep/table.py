@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from unpooled import KFED, image_sets, partition
+from unpooled import KFED, image_sets
 from unpooled.deep import (
     Augmentation,
     ConvNet,
@@ -39,11 +39,9 @@ from unpooled.deep import (
     knn_accuracy,
     linear_accuracy,
 )
+from unpooled.experiments.splits import SPLITS, split
 from unpooled.metrics import nmi
-from unpooled.types import IntArray
 
-PARTIES = 10
-SPLITS = ("iid", "(0.3)", "(0.1)")
 PAPER = {
     "M-Avg": (53.6, 48.2, 45.1),
     "FFCM v1": (44.6, 48.5, 45.5),
@@ -92,14 +90,6 @@ class Outcome:
     def mean(cls, outcomes: list[Outcome]) -> Outcome:
         """Of several runs."""
         return cls(*(float(np.mean([getattr(o, f.name) for o in outcomes])) for f in fields(cls)))
-
-
-def split(y: IntArray, how: str, seed: int, parties: int = PARTIES) -> IntArray:
-    """The party of each image."""
-    if how == "iid":
-        return partition.iid(len(y), n_parties=parties, random_state=seed)
-    alpha = float(how.strip("()"))
-    return partition.dirichlet(y, n_parties=parties, alpha=alpha, random_state=seed)
 
 
 def outcome(model: DeepFeCA, train: Bunch, test: Bunch, how: str, seed: int) -> Outcome:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from itertools import product
 from typing import TypeAlias
 
+from unpooled.experiments.splits import SPLITS
+
 SETS = ("s1", "s2", "s3", "s4")
-SPLITS = ("iid", "(0.3)", "(0.1)")
 Cell: TypeAlias = tuple[str, str]
 """A set and a split."""
 CELLS: tuple[Cell, ...] = tuple(product(SETS, SPLITS))

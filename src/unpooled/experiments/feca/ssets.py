@@ -37,14 +37,12 @@ from unpooled import (
     MatchedAveraging,
     OneShotKMeans,
     datasets,
-    partition,
 )
-from unpooled.experiments.feca.paper import DISTANCE, NMI, PURITY, SETS, SPLITS, Cell
+from unpooled.experiments.feca.paper import DISTANCE, NMI, PURITY, SETS, Cell
 from unpooled.experiments.feca.verdicts import BEST_FECA, NOTES, overview, verdicts
+from unpooled.experiments.splits import PARTIES, SPLITS, split
 from unpooled.metrics import center_distance, nmi, purity
-from unpooled.types import IntArray
 
-PARTIES = 10
 UNIT = 1e4
 LOST = 5e4
 BATCHES = 6
@@ -103,14 +101,6 @@ class Outcome:
     """The standard deviation of the distance over runs."""
 
 
-def split(data: Bunch, how: str, seed: int) -> IntArray:
-    """The party of each row; ``how`` is one of SPLITS."""
-    if how == "iid":
-        return partition.iid(len(data.y), n_parties=PARTIES, random_state=seed)
-    alpha = float(how.strip("()"))
-    return partition.dirichlet(data.y, n_parties=PARTIES, alpha=alpha, random_state=seed)
-
-
 def outcome(method: Method, data: Bunch, how: str, seed: int) -> Outcome:
     """One run."""
     model = method.make(len(data.centers), random_state=seed)
@@ -120,7 +110,7 @@ def outcome(method: Method, data: Bunch, how: str, seed: int) -> Outcome:
         if isinstance(model, KMeans):
             model.fit(data.X)
         else:
-            model.fit(data.X, groups=split(data, how, seed))
+            model.fit(data.X, groups=split(data.y, how, seed))
     found = model.cluster_centers_
     groups = getattr(model, "n_groups_", len(found))
     return Outcome(

@@ -1,0 +1,17 @@
+"""How the FeCA paper deals rows out to parties."""
+
+from __future__ import annotations
+
+from unpooled import partition
+from unpooled.types import IntArray
+
+PARTIES = 10
+SPLITS = ("iid", "(0.3)", "(0.1)")
+
+
+def split(y: IntArray, how: str, seed: int, parties: int = PARTIES) -> IntArray:
+    """The party of each row: at random, or each class by Dirichlet(alpha)."""
+    if how == "iid":
+        return partition.iid(len(y), n_parties=parties, random_state=seed)
+    alpha = float(how.strip("()"))
+    return partition.dirichlet(y, n_parties=parties, alpha=alpha, random_state=seed)
