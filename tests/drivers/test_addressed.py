@@ -20,7 +20,7 @@ from unpooled.drivers.net_mesh import MeshPeer, Timing
 from unpooled.drivers.network import Node
 from unpooled.drivers.options import Run
 from unpooled.drivers.replay import mesh_faults
-from unpooled.drivers.state import JOURNAL, LEDGER, StateDirectory, chained, recorded
+from unpooled.drivers.state import JOURNAL, LEDGER, Records, StateDirectory, chained
 from unpooled.errors import InputError
 from unpooled.graphs import Topology, topology
 from unpooled.protocols.dgc import DGC
@@ -248,7 +248,7 @@ def test_a_journal_tells_who_had_nothing_to_say(make: Make, tmp_path: Path) -> N
     network = make(Whispers(drawn(4), (5, 2, 5, 5, 5), late=4))
     network.finish()
     network.close()
-    records = [header for header, _ in recorded(tmp_path / "P1" / JOURNAL)]
+    records = [header for header, _ in Records(tmp_path / "P1" / JOURNAL)]
     assert any("bare" in header for header in records)
     for name in NAMES:
         again = network.role(name)

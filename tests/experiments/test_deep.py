@@ -86,10 +86,17 @@ def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:DeepFeCA found:sklearn.exceptions.ConvergenceWarning")
 def test_the_table(small_cifar: Path) -> None:
-    lines = list(table.report(1, encoder=lambda: ConvNet(3, 2), n_prototypes=10, rounds=1))
-    rows = [line for line in lines if any(line.startswith(name) for name in table.METHODS)]
-    assert len(rows) == 18
-    assert lines[-1].startswith("pooled DeepCluster")
+    small = {"encoder": lambda: ConvNet(3, 2), "n_prototypes": 10, "rounds": 1}
+    lines = list(table.report(2, **small))
+    rows = [line.split() for line in lines if any(line.startswith(name) for name in table.METHODS)]
+    assert len(rows) == 2 * 18 + 6 + 6  # runs, means, gaps
+    assert {row[-5] for row in rows[:36]} == {"1", "2"}
+    one, two = (float(row[-4]) for row in (rows[0], rows[18]))
+    mean, _, spread = rows[36][1:4]
+    assert float(mean) == pytest.approx((one + two) / 2, abs=0.11)
+    assert float(spread[:-1]) == pytest.approx(abs(one - two) / 2**0.5, abs=0.13)
+    assert rows[42][1:4] == ["+0.00", "±", "0.00"]  # DeepFeCA below itself
+    assert sum(line.startswith("pooled DeepCluster") for line in lines) == 3
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ is started again. Checked after every run:
    machine and the time for which the program itself was frozen. The whole run takes at most START
    + PACE for every exchange + ``round_timeout`` + ``patience`` for parting, and for every
    disturbance its own length + START + ``round_timeout`` + ``patience``.
-2. The result is that of the in-process run with what was recorded as faults
+2. The result is that of the in-process run with what was Records as faults
    (:mod:`unpooled.drivers.replay`), bit for bit: centres, labels, and every message that is in
    anybody's ledger.
 3. No line of a ledger is lost: for everything in a receiver's journal the sender's ledger has a
@@ -49,7 +49,7 @@ from unpooled.deploy.plan import Plan, read_plan
 from unpooled.deploy.results import star_labels
 from unpooled.drivers.local import Options, run_mesh, run_star
 from unpooled.drivers.replay import mesh_faults, star_faults
-from unpooled.drivers.state import JOURNAL, LEDGER, chained, recorded
+from unpooled.drivers.state import JOURNAL, LEDGER, Records, chained
 from unpooled.kernels.assignment import nearest
 from unpooled.types import Parties
 from unpooled.wire.codec import decode, encode
@@ -443,7 +443,7 @@ def ledgers(programs: Mapping[str, Program]) -> Iterator[str]:
         for name, own in programs.items()
     }
     for name, program in programs.items():
-        for header, parts in recorded(program.to / JOURNAL):
+        for header, parts in Records(program.to / JOURNAL):
             if "ended" in header:
                 words = parts["words"]
                 parts = {header["ended"]: words} if words and decode(words).body else {}

@@ -10,6 +10,7 @@ import json
 import logging
 import multiprocessing
 import stat
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -958,6 +959,23 @@ def test_a_record_that_was_not_written_to_its_end_is_cut_off(tmp_path: Path) -> 
     again.close()
 
 
+def test_a_journal_larger_than_memory_is_read_record_by_record(tmp_path: Path) -> None:
+    path, size = tmp_path / JOURNAL, 4 * 2**20
+    journal = Journal(path)
+    for i in range(8):
+        journal.append({"exchange": i}, {"A": bytes([i]) * size})
+    journal.close()
+    tracemalloc.start()
+    again = Journal(path)
+    for i, (header, parts) in enumerate(again.records):
+        assert header["exchange"] == i
+        assert parts["A"][0] == i
+    assert tracemalloc.get_traced_memory()[1] < 3 * size
+    tracemalloc.stop()
+    assert again.records[-1][0]["exchange"] == 7
+    again.close()
+
+
 def test_an_older_process_is_refused_and_a_newer_one_is_not(
     authority: Authority, hub: Hub, tmp_path: Path
 ) -> None:
@@ -1004,11 +1022,11 @@ def test_a_journal_that_does_not_fit_is_refused(make: Callable[..., Network]) ->
     network.close()
     path = network.folder / "P1" / JOURNAL
     journal = Journal(path)
-    records = journal.records
+    fourth = journal.records[3]
     journal.close()
     path.unlink()
     journal = Journal(path)
-    journal.append(*records[3])
+    journal.append(*fourth)
     journal.close()
     again = network.role("P1")
     refuses(again.run, "has exchange 3 where 0 is due", StateError)

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 from zlib import crc32
 
 from unpooled.errors import StateError
@@ -202,6 +202,10 @@ _ENOUGH = 4 * 2**20
 """Bytes after which a journal gives its memory back to the system: nobody is going to read it."""
 
 
+Record: TypeAlias = tuple[dict[str, Any], dict[str, bytes]]
+"""A header, and byte strings by name."""
+
+
 class Journal:
     """An append-only file of records: a header in JSON and byte strings.
 
@@ -212,7 +216,7 @@ class Journal:
         self._path = path
         self._to_disk = to_disk
         self._written = 0
-        self.records = list(recorded(path, mend=True))
+        self.records = Records(path, mend=True)
         """What earlier processes wrote."""
         self._stream = _Appended(path)
 
@@ -231,49 +235,64 @@ class Journal:
         self._stream.close()
 
 
-def recorded(
-    path: Path, *, mend: bool = False
-) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
-    """The records of a journal; what follows the last whole one is cut off with ``mend``."""
-    if not path.exists():
-        return
-    at, size = 0, path.stat().st_size
-    with path.open("rb") as stream:
-        while at + _RECORD.size <= size:
-            check, head_size, parts_size = _RECORD.unpack(stream.read(_RECORD.size))
-            if at + _RECORD.size + head_size + parts_size > size:
-                break
-            head, rest = stream.read(head_size), stream.read(parts_size)
-            if crc32(head) != check:
-                break
-            record = _opened(head, rest)
-            if record is None:
-                raise StateError(
-                    f"The record at byte {at} of {path} is not what was written; find out who "
-                    "changed it, and move the directory away to start anew."
-                )
-            at += _RECORD.size + head_size + parts_size
-            yield record
-    if at < size and mend:
-        os.truncate(path, at)
+class Records:
+    """A journal's records, each read when it is asked for: together they may exceed the memory.
+
+    What follows the last whole one is cut off with ``mend``.
+    """
+
+    def __init__(self, path: Path, *, mend: bool = False) -> None:
+        self._path = path
+        self._known: list[tuple[dict[str, Any], dict[str, int], int]] = []
+        """Each record's header, the sizes of its parts, and where these begin."""
+        if not path.exists():
+            return
+        at, size = 0, path.stat().st_size
+        with path.open("rb") as stream:
+            while at + _RECORD.size <= size:
+                check, head_size, parts_size = _RECORD.unpack(stream.read(_RECORD.size))
+                begin = at + _RECORD.size + head_size
+                if begin + parts_size > size:
+                    break
+                head = stream.read(head_size)
+                if crc32(head) != check:
+                    break
+                header, sizes = _opened(head)
+                if sizes is None or sum(sizes.values()) != parts_size:
+                    raise StateError(
+                        f"The record at byte {at} of {path} is not what was written; find out who "
+                        "changed it, and move the directory away to start anew."
+                    )
+                self._known.append((header, sizes, begin))
+                at = stream.seek(begin + parts_size)
+        if at < size and mend:
+            os.truncate(path, at)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, index: int) -> Record:
+        header, sizes, begin = self._known[index]
+        with self._path.open("rb") as stream:
+            stream.seek(begin)
+            return header, {name: stream.read(size) for name, size in sizes.items()}
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self.__getitem__, range(len(self)))
 
 
-def _opened(head: bytes, rest: bytes) -> tuple[dict[str, Any], dict[str, bytes]] | None:
-    """A record's header and parts; None if these are none."""
+def _opened(head: bytes) -> tuple[dict[str, Any], dict[str, int] | None]:
+    """A record's header, and the sizes of its parts; None if these are none."""
     try:
         header = json.loads(head)
     except (ValueError, RecursionError):
-        return None
+        return {}, None
     sizes = header.pop("parts", None) if isinstance(header, dict) else None
     if not isinstance(sizes, dict) or not all(
         isinstance(size, int) and size >= 0 for size in sizes.values()
     ):
-        return None
-    parts, begin = {}, 0
-    for name, length in sizes.items():
-        parts[name] = rest[begin : begin + length]
-        begin += length
-    return (header, parts) if begin == len(rest) else None
+        return {}, None
+    return header, sizes
 
 
 def _framed(header: Mapping[str, Any], parts: Mapping[str, bytes]) -> list[bytes]:
@@ -293,9 +312,10 @@ class Latest:
         self._state, self._file = state, file
         self._journal = Journal(state.path / file, to_disk=False)
         records = self._journal.records
-        self.value: bytes | None = records[-1][1].get("value") if records else None
-        self.header: Mapping[str, Any] = records[-1][0] if records else {}
+        newest: Record = records[-1] if records else ({}, {})
+        self.header: Mapping[str, Any] = newest[0]
         """A few words that were written with the value."""
+        self.value: bytes | None = newest[1].get("value")
         path = state.path / file
         self._size = path.stat().st_size if path.exists() else 0
 
