@@ -18,7 +18,7 @@ begins with run 1.
 
 Data: cifar10_20k.npz, or CIFAR-10 itself, in the folder that UNPOOLED_DATA names.
 
-    unpooled reproduce deep-table --runs 3
+    unpooled reproduce deep-table --runs 2
 """
 
 from __future__ import annotations
