@@ -24,7 +24,7 @@ from unpooled.drivers.identity import Identity
 from unpooled.drivers.net_star import COORDINATOR, StarCoordinator
 from unpooled.drivers.network import Node
 from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, LEDGER, StateDirectory, chained, recorded
+from unpooled.drivers.state import JOURNAL, LEDGER, StateDirectory, Records, chained
 from unpooled.errors import (
     InputError,
     LedgerRefusal,
@@ -43,7 +43,7 @@ _MOST = 16
 
 def journal(data: bytes) -> None:
     """Only StateError comes out of a journal, and what `mend` leaves is read alike again."""
-    _read_twice(recorded, JOURNAL, journal_of(Tape(data)))
+    _read_twice(Records, JOURNAL, journal_of(Tape(data)))
 
 
 def ledger(data: bytes) -> None:
