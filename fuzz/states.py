@@ -24,7 +24,7 @@ from unpooled.drivers.identity import Identity
 from unpooled.drivers.net_star import COORDINATOR, StarCoordinator
 from unpooled.drivers.network import Node
 from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, LEDGER, StateDirectory, Records, chained
+from unpooled.drivers.state import JOURNAL, LEDGER, Records, StateDirectory, chained
 from unpooled.errors import (
     InputError,
     LedgerRefusal,
