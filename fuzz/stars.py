@@ -67,7 +67,7 @@ PROTOCOLS: tuple[StarProtocol, ...] = (
 )
 POLICIES = (STUDY, Deployment(min_count=3), Deployment(min_count=3, max_rounds=2))
 TIMING = Timing(round_timeout=1.5, patience=4.0)
-CONTROL = ("_run", "_ready", "_here", "_refusal", "_failed", "_result", "_bye", "_seen", "_status")
+CONTROL = ("_run", "_ready", "_here", "_refusal", "_leaving", "_result", "_bye", "_seen", "_status")
 RUN = b"sixteen bytes ..."[:16]
 
 

@@ -17,7 +17,9 @@
     ├── LinkRefusal                    something that came over the network and is not taken
     ├── StateError                     a state directory that cannot be gone on with
     ├── ProtocolError                  a protocol broke a rule of its role
-    └── QuorumLost                     too few parties answered
+    ├── QuorumLost                     too few parties answered
+    │   └── PartyLeft                  since one of them takes no part
+    └── TooFewParties                  there is a result, but with fewer parties than agreed
 
 Messages are one sentence that names the party, the value and the remedy.
 """
@@ -89,3 +91,16 @@ class ProtocolError(UnpooledError):
 
 class QuorumLost(UnpooledError):
     """Too few parties answered for the run to go on."""
+
+
+class PartyLeft(QuorumLost):
+    """The run cannot go on without ``who``, which takes no part because of ``why``."""
+
+    def __init__(self, who: str, why: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.who = who
+        self.why = why
+
+
+class TooFewParties(UnpooledError):
+    """The result is there, but fewer parties are in it than the plan's ``min_parties``."""

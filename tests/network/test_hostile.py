@@ -28,8 +28,8 @@ from unpooled.drivers.identity import Identity, fingerprint
 from unpooled.drivers.link import HELLO, Link, Received, Up
 from unpooled.drivers.local import run_mesh, run_star
 from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.net_star import COORDINATOR, _wrong_result, words
-from unpooled.drivers.network import Node
+from unpooled.drivers.net_star import COORDINATOR, _wrong_result
+from unpooled.drivers.network import Node, words
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
 from unpooled.drivers.zenoh import Place, ZenohTransport
@@ -542,7 +542,7 @@ def victim(make: Callable[..., Network]) -> Iterator[tuple[Network, Intruder]]:
     coordinator.meet("P1")
     assert coordinator.answer("P1", RUN).kind == "_ready"
     yield network, coordinator
-    coordinator.say("P1", Post("_failed", 0, {"why": words("it is over")}))
+    coordinator.say("P1", Post("_leaving", 0, {"why": words("it is over")}))
     network.join()
 
 

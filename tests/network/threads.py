@@ -15,7 +15,7 @@ from tests.network.site import TIMEOUT, hash_of
 from unpooled.drivers.identity import Identity, fingerprint
 from unpooled.drivers.net_mesh import MeshPeer, Timing
 from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.drivers.network import Node, Transport
+from unpooled.drivers.network import Node, Transport, telling_others
 from unpooled.drivers.options import Options, serving
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import StateDirectory
@@ -47,6 +47,7 @@ class Network:
     limits: Limits = LIMITS
     plan: bytes = hash_of("plan")
     quorum: int | None = None
+    min_parties: int = 1
     roles: dict[str, Role] = field(default_factory=dict)
     results: dict[str, Body] = field(default_factory=dict)
     errors: dict[str, BaseException] = field(default_factory=dict)
@@ -88,7 +89,16 @@ class Network:
             assert self.topology is not None
             rows = self.parties.select(number)
             block = Block.of(rows, self.topology, number, self.seed, self.policy)
-            return MeshPeer(protocol, block, names, node, state, self.policy, timing)
+            return MeshPeer(
+                protocol,
+                block,
+                names,
+                node,
+                state,
+                self.policy,
+                timing,
+                min_parties=self.min_parties,
+            )
         if name == COORDINATOR:
             more: dict[str, Any] = {"quorum": self.quorum, "n_columns": columns}
             return StarCoordinator(protocol, names, node, state, self.seed, timing, **more)
@@ -107,7 +117,7 @@ class Network:
     def _run(self, name: str) -> None:
         role = self.roles[name]
         try:
-            with serving(Options()) as serve:
+            with telling_others(role.node), serving(Options()) as serve:
                 (result,) = serve(lambda _: role.run(), [None])
             role.part()
             self.results[name] = result

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unpooled import __version__
 from unpooled.cli import keys, network
-from unpooled.errors import InputError, UnpooledError
+from unpooled.errors import InputError, TooFewParties, UnpooledError
 
 EXPERIMENTS = {
     "deep-digits": "unpooled.experiments.deep.digits",
@@ -33,13 +33,20 @@ EXPERIMENTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns 0, or 2 with one sentence on the error stream."""
+    """Runs a command; returns 0, or another status with one sentence on the error stream.
+
+    2: it was refused or could not go on; 3: there is a result, but with fewer parties than the plan
+    asks for; 130: somebody stopped it.
+    """
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
     except UnpooledError as error:
         print(f"unpooled: {error}", file=sys.stderr)
-        return 2
+        return 3 if isinstance(error, TooFewParties) else 2
+    except KeyboardInterrupt:
+        print("\nunpooled: stopped; what was written so far is kept.", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

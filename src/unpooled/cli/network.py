@@ -82,8 +82,13 @@ def _take_part(options: argparse.Namespace, how: str) -> None:
     data = options.data or own.data
     if data is None:
         raise InputError(f"{name} gives no data; add --data FILE, or data = to its own file.")
-    rows = read_rows(data, name, plan.columns, own.weights)
-    getattr(run, how)(plan, name, own, rows, _setting(options, name, own.keys, own.to))
+    getattr(run, how)(
+        plan,
+        name,
+        own,
+        lambda: read_rows(data, name, plan.columns, own.weights),
+        _setting(options, name, own.keys, own.to),
+    )
 
 
 def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path | None) -> Setting:

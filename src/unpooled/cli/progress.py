@@ -62,7 +62,8 @@ def _in_words(event: Mapping[str, Any]) -> str:
     if kind == "warning":
         return f"warning: {event['text']}"
     if kind == "done":
-        return f"done; {', '.join(event['files'])} are in {event['to']}"
+        took_part = f"{event['took_part']} of {event['of']} took part"
+        return f"done; {took_part}; {', '.join(event['files'])} are in {event['to']}"
     if kind == "answered":
         return f"answered {event['answered']} {event['round']} with {event['bytes']} bytes"
     place = (
@@ -74,8 +75,8 @@ def _in_words(event: Mapping[str, Any]) -> str:
     if event["missing"]:
         missing = event["missing"]
         parts.append(f"missing: {missing if isinstance(missing, int) else ', '.join(missing)}")
-    if "cost" in event:
-        parts.append(f"cost {event['cost']:.6g}")
+    if "cost" in event["note"]:
+        parts.append(f"cost {event['note']['cost']:.6g}")
     parts.append(f"{_amount(event['sent'])} sent")
     return ", ".join(parts)
 

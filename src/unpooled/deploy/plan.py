@@ -9,6 +9,7 @@ only have the same hash, and the hash is what parties compare before anything el
     releases = ["moments", "centroids"]
     seed = 0
     quorum = 2                        # star only: how many answers are enough (default: all)
+    min_parties = 3                   # must be in the result (default: all; with a quorum, as many)
     round_timeout = 30                # seconds
     patience = 120
 
@@ -68,6 +69,7 @@ _COMMON = {
     "seed": "a whole number",
     "round_timeout": "seconds",
     "patience": "seconds",
+    "min_parties": "a number of parties",
     "parameters": "a table of the method's parameters",
 }
 _STAR = {
@@ -85,6 +87,8 @@ _MESH = {
 _NOT_IN_A_PLAN = ("policy", "random_state", "graph", "quorum", "checkpoint")
 _DEEP = "DeepFeCA"
 _SPAN = re.compile(r"(.*)\[(\d{1,6}):(\d{1,6})\]")
+_MOST_IN_SHORT = 64
+"""Parties up to which a plan in short has a line for each."""
 _DEEPEST = 16
 """Tables and lists in each other; centres for every peer take six."""
 
@@ -111,6 +115,8 @@ class Plan:
     seed: int
     timing: Timing
     quorum: int | None
+    min_parties: int
+    """How many must be in the result for it to be what was agreed on."""
     standardise: bool
     edges: tuple[tuple[PartyId, PartyId], ...] = ()
 
@@ -124,6 +130,19 @@ class Plan:
         """SHA-256 of the parsed content; the order of parties counts, that of other keys not."""
         text = json.dumps([self.content, self.names], sort_keys=True, ensure_ascii=True)
         return sha256(text.encode()).digest()
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """The plan in short, by its keys: by this, two that differ are told what they differ in."""
+        tables = {"parameters": self.content.get("parameters", {})}
+        if len(self.names) <= _MOST_IN_SHORT:
+            key = "peers" if self.coordinator is None else "parties"
+            tables[key] = {name: self.content[key][name] for name in self.names}
+            tables[f"order of {key}"] = {"": list(self.names)}
+        parts = {key: value for key, value in self.content.items() if key not in tables}
+        for key, table in tables.items():
+            parts |= {f"{key}.{name}".rstrip("."): value for name, value in table.items()}
+        return {key: _in_short(value) for key, value in parts.items()}
 
     @cached_property
     def estimator(self) -> Any:
@@ -191,6 +210,7 @@ def read_plan(path: Path) -> Plan:
         coordinator = _member(COORDINATOR, content["coordinator"], source, "coordinator", True)
         if COORDINATOR in members:
             raise InputError(f"{source} calls a party {COORDINATOR!r}; that name is taken.")
+    quorum = _parties(content, "quorum", len(members), source) if star else None
     plan = Plan(
         source,
         content,
@@ -202,12 +222,18 @@ def read_plan(path: Path) -> Plan:
             _seconds(content, "round_timeout", 30.0, source),
             _seconds(content, "patience", 120.0, source),
         ),
-        _quorum(content, len(members), source) if star else None,
+        quorum,
+        _parties(content, "min_parties", len(members), source) or quorum or len(members),
         _flag(content, "standardise", source),
         () if star else _edges(content, members, source),
     )
     _check_protocol(plan)
     return plan
+
+
+def _in_short(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) <= 40 else f"hash {sha256(text.encode()).hexdigest()[:12]}"
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -377,13 +403,13 @@ def _spelt_out(column: str, source: str) -> list[str]:
     return [f"{stem}{i}" for i in range(first, end)]
 
 
-def _quorum(content: Mapping[str, Any], parties: int, source: str) -> int | None:
-    if "quorum" not in content:
+def _parties(content: Mapping[str, Any], key: str, most: int, source: str) -> int | None:
+    if key not in content:
         return None
-    quorum = _whole(content, "quorum", parties, 1, source)
-    if quorum > parties:
-        raise InputError(f"{source} has quorum = {quorum}, but there are {parties} parties.")
-    return quorum
+    parties = _whole(content, key, most, 1, source)
+    if parties > most:
+        raise InputError(f"{source} has {key} = {parties}, but there are {most} parties.")
+    return parties
 
 
 def _whole(content: Mapping[str, Any], key: str, default: int, least: int, source: str) -> int:

@@ -24,6 +24,16 @@ from unpooled.protocols.standardised import MEAN, SCALE, Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, FloatArray, IntArray
 
+FILES = (
+    "model.unpooled",
+    "scaler.unpooled",
+    "labels.csv",
+    "centers.csv",
+    "ledger.jsonl",
+    "manifest.json",
+)
+"""What a run leaves for people and programs, as far as a role has it."""
+
 
 def star_labels(protocol: StarProtocol, rows: FloatArray, result: Body) -> IntArray:
     """The nearest centre of each row, in the space in which the centres lie."""

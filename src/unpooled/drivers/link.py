@@ -12,7 +12,8 @@ first, are the link's transcript T. From T follow
 - what each side signs with its certificate's key, SHA-256("accept" T name): its *accept*.
 
 A hello with another plan, a certificate that is not the plan's, or an incarnation that is not newer
-than the newest known is refused. The link is up once the other side's accept is here.
+than the newest known is refused; whoever has the plan's certificate is told why
+(:mod:`unpooled.drivers.refusal`). The link is up once the other side's accept is here.
 
 **Messages.** In clear, but bound to the seal: the run's name, the plan's hash, the sender, its
 incarnation, a counter, the exchange. Sealed with AES-256-GCM, the counter as nonce: the message
@@ -27,6 +28,7 @@ from __future__ import annotations
 import secrets
 import struct
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -40,6 +42,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from unpooled.drivers.identity import Identity, fingerprint, signed
+from unpooled.drivers.refusal import ANOTHER_PLAN, OLDER, REFUSED, difference, read_refusal, refusal
 from unpooled.errors import LinkRefusal, WireError
 from unpooled.types import Array, Body, PartyId
 from unpooled.wire.codec import LIMITS, Limits, decode, encode
@@ -75,7 +78,16 @@ class Up:
     incarnation: int
 
 
-Event = Received | Up
+@dataclass(frozen=True)
+class Refused:
+    """The other side, who is who the plan says, does not talk to this process."""
+
+    sender: PartyId
+    reason: str
+    sentence: str
+
+
+Event = Received | Up | Refused
 
 
 Known: TypeAlias = tuple[int, str]
@@ -103,7 +115,7 @@ class Link:
     """One end of a link: ours is ``me``, the other is called ``other``.
 
     ``known`` is the newest incarnation of the other side that this party has ever seen, with the
-    hash of its hello.
+    hash of its hello; ``parts`` is our plan in short, to name what another one differs in.
     """
 
     me: Identity
@@ -113,6 +125,7 @@ class Link:
     incarnation: int
     known: Known = (0, "")
     limits: Limits = LIMITS
+    parts: Mapping[str, str] = field(default_factory=dict)
     outbox: list[tuple[str, bytes]] = field(default_factory=list)
     """What is to be sent now: the run's name on the key (or "hello"), and the bytes."""
     refused: Counter[str] = field(default_factory=Counter)
@@ -139,7 +152,9 @@ class Link:
         """The first message of that process, to be received again once the link is up."""
         self._sent = self._seen = 0
         self._box = bytearray()
-        self._next_hello = 0.0
+        self._next_hello = self._next_refusal = 0.0
+        self.refuses = False
+        """Whether the other side has been told that it is refused."""
 
     @property
     def up(self) -> bool:
@@ -200,6 +215,8 @@ class Link:
             return None
         if message.kind == "accept":
             return self._take_accept(message.body)
+        if message.kind == REFUSED:
+            return self._take_refusal(message.body)
         raise self._no("out of place", f"{message.kind!r} in place of a greeting")
 
     def _take_hello(self, data: bytes, incarnation: int, body: Body, now: float) -> None:
@@ -208,17 +225,19 @@ class Link:
                 self._accept(known)  # they have not heard it yet
                 return
         plan, share = _field(body, "plan"), _field(body, "share")
+        self._refuse_stranger(_field(body, "certificate"))
         if plan != self.plan:
+            self._tell_refusal(data, ANOTHER_PLAN, now)
             raise self._no(
-                "another plan",
+                ANOTHER_PLAN,
                 f"a plan whose hash is {plan.hex()[:16]}, while ours is {self.plan.hex()[:16]}: "
                 "compare the two files",
             )
-        self._refuse_stranger(_field(body, "certificate"))
         newest, hello = self.known
         if incarnation < newest or (incarnation == newest and sha256(data).hexdigest() != hello):
+            self._tell_refusal(data, OLDER, now)
             raise self._no(
-                "older incarnation",
+                OLDER,
                 f"incarnation {incarnation}, since {newest} was here already (a copy of it runs "
                 "elsewhere, or its state directory was put back)",
             )
@@ -277,6 +296,32 @@ class Link:
         self.known = (session.incarnation, sha256(session.theirs).hexdigest())
         return Up(self.other, session.incarnation)
 
+    def _tell_refusal(self, hello: bytes, reason: str, now: float) -> None:
+        if now >= self._next_refusal:  # a flood of greetings must not keep us busy with signing
+            self._next_refusal = now + _AGAIN
+            self.refuses = True
+            parts = self.parts if reason == ANOTHER_PLAN else {}
+            self.outbox.append((HELLO, refusal(self.me, self.incarnation, hello, reason, parts)))
+
+    def _take_refusal(self, body: Body) -> Refused | None:
+        trusted = self.me.key is None
+        found = read_refusal(body, self.hello, self.other, self.fingerprint, trusted=trusted)
+        if found is None:
+            return None
+        reason, parts = found
+        if reason == ANOTHER_PLAN:
+            sentence = (
+                f"{self.other} has another plan than {self.me.name}; they differ in "
+                f"{difference(self.parts, parts)}: give both the same file."
+            )
+        else:
+            sentence = (
+                f"{self.other} knows another process of {self.me.name} that is as new as this one "
+                "or newer: stop the other program under this name, or go on with the directory "
+                "that it was started with (--to)."
+            )
+        return Refused(self.other, reason, sentence)
+
     # Messages
 
     def _open(self, data: bytes) -> Received | None:
@@ -295,11 +340,11 @@ class Link:
         if session is None or run != session.run:
             raise self._no("another run", "a message of another run")
         if plan != self.plan:
-            raise self._no("another plan", "a message of another plan")
+            raise self._no(ANOTHER_PLAN, "a message of another plan")
         if sender != self.other.encode("ascii"):
             raise self._no("another sender", "a message in another party's name")
         if incarnation != session.incarnation:
-            raise self._no("older incarnation", "a message of another incarnation")
+            raise self._no(OLDER, "a message of another incarnation")
         if counter <= self._seen:
             raise self._no("replayed", f"message {counter} again")
         try:

@@ -40,7 +40,10 @@ class Neighbour:
     last_word: float = 0.0
     """When anything came from it."""
     lost_since: float | None = None
-    seen_our_end: bool = False
+    left: str | None = None
+    """Why it takes no part, once it has said so; until a new process of it comes."""
+    knows: frozenset[int] = frozenset()
+    """Peers whose accounts of the run it has (:mod:`unpooled.drivers.attendance`)."""
     resent: float = 0.0
     """When something was last sent to it once more."""
     silent: Spans = field(default_factory=list)

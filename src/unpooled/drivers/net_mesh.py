@@ -2,10 +2,10 @@
 
 **Exchanges** are numbered from 0 over the whole run. In exchange n a peer sends its post to every
 neighbour and waits until each has answered with its own post of exchange n, has ended (its last
-words count from then on), or is given up for this exchange: after ``round_timeout`` seconds without
-a word from it, or after ``patience`` seconds in all. A peer that itself waits for another answers
-when it is asked where it is, so it is not given up with that other one. What was heard goes to the
-journal, then to the algorithm.
+words count from then on), has left, or is given up for this exchange: after ``round_timeout``
+seconds without a word from it, or after ``patience`` seconds in all. A peer that itself waits for
+another answers when it is asked where it is, so it is not given up with that other one. What was
+heard goes to the journal, then to the algorithm.
 
 **Whom a post is not addressed to** gets a bare one, without a field, which says that there is
 nothing to wait for. It is no release: the ledger neither reviews nor counts it.
@@ -19,6 +19,12 @@ the last one in which they heard the other. A peer that finds a neighbour to be 
 own exchange, with the neighbour's post if the neighbour heard its own (it is sent once more), and
 then sleeps: it goes through the exchanges that it missed without a step, up to the one that the
 neighbour is in. A process that was killed first reads its journal and is where it was.
+
+**Leaving.** A peer that cannot take part says so and ends. Who hears of it goes on without it, or
+ends too, at once, where fewer than ``min_parties`` could then be in the result.
+
+**Parting.** Good-byes carry everybody's account of who was heard to the end
+(:mod:`unpooled.drivers.attendance`). A peer stays until all who are there have the same accounts.
 
 **What can be asymmetric.** Where a link is cut for longer than ``round_timeout``, one end may have
 heard the other in the exchange of the cut and not the other way round: no protocol can exclude it.
@@ -35,9 +41,11 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order
 
 from unpooled.drivers import spans
-from unpooled.drivers.link import Received, Up
+from unpooled.drivers.attendance import HEARD, Account, Attendance
+from unpooled.drivers.link import Received, Refused, Up
 from unpooled.drivers.neighbour import (
     NEVER,
     Neighbour,
@@ -46,11 +54,13 @@ from unpooled.drivers.neighbour import (
     heard_by_one,
     spoken_to,
 )
-from unpooled.drivers.network import CONTROL, Node, Presence
+from unpooled.drivers.network import CONTROL, Event, Left, Node
+from unpooled.drivers.refusal import OLDER
 from unpooled.drivers.spans import Spans
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
 from unpooled.errors import (
     MalformedMessage,
+    PartyLeft,
     PolicyRefusal,
     ProtocolError,
     StateError,
@@ -68,6 +78,8 @@ from unpooled.wire.shapes import wrong_numbers
 _STATUS, _BYE, _SEEN = CONTROL + "status", CONTROL + "bye", CONTROL + "seen"
 _NUDGE = 0.2
 """Seconds after which a silent neighbour is asked where it is."""
+_STILL_THERE = 2.0
+"""Seconds between two good-byes to one who has heard everything: its answer shows it is there."""
 _FARTHEST = 10**9
 
 
@@ -102,8 +114,11 @@ class MeshPeer:
         policy: Policy,
         timing: Timing,
         observe: Callable[[Progress], None] | None = None,
+        *,
+        min_parties: int = 1,
     ) -> None:
         self.name = block.parties.names[0]
+        self.attendance = Attendance(len(names))
         self.ledger = Ledger((self.name,), protocol.releases, policy)
         self.neighbours = {names[j]: Neighbour(names[j], int(j)) for j in block.neighbourhood.outer}
         self.asleep: Spans = []
@@ -111,6 +126,10 @@ class MeshPeer:
         self.result: Body = {}
         self.node = node
         self._near = block.neighbourhood
+        self._graph = block.graph
+        self._names = names
+        self._number = names.index(self.name)
+        self._min_parties = min_parties
         self._releases = {release.kind: release for release in protocol.releases}
         self._timing = timing
         self._observe = observe
@@ -134,23 +153,47 @@ class MeshPeer:
         while self._post is not None:
             self._go_through_exchange()
             self._catch_up()
+        self.attendance.add(self._number, self._account())
         return self.result
 
     def part(self) -> None:
-        """Says good-bye until every neighbour that is there has heard it."""
-        last = self._exchange - 1
-        began = monotonic()
-        nudge = 0.0
-        limit = began + self._timing.round_timeout + self._timing.patience
-        while (now := monotonic()) < limit:
-            missing = [other for other in self.neighbours.values() if not self._needs_no_bye(other)]
-            if not missing:
+        """Says good-bye until everybody who is there knows who took part."""
+        progress = monotonic()
+        nudge = still_there = 0.0
+        patience = self._timing.round_timeout + self._timing.patience
+        while True:
+            now, known = monotonic(), self.attendance.peers
+            there = [o for o in self.neighbours.values() if self._worth_waiting(o, now)]
+            untold = [other for other in there if not known <= other.knows]
+            if self.attendance.complete and not untold:
+                break
+            running = [other.last_word for other in there if other.ended is None]
+            if not there or now >= max([progress, *running]) + patience:
                 break
             if now >= nudge:
                 nudge = now + _NUDGE
-                for other in missing:
-                    self._say_bye(other, last)
+                if now >= still_there:
+                    still_there, untold = now + _STILL_THERE, there
+                for other in untold:
+                    self._say_bye(other, self._exchange - 1)
             self._handle(self.node.poll(nudge))
+            if self.attendance.peers != known:
+                progress, nudge = now, 0.0  # news is passed on at once
+
+    @property
+    def members(self) -> tuple[PartyId, ...]:
+        """Whose rows count in this peer's result, in the plan's order."""
+        return tuple(self._names[j] for j in sorted(self.attendance.members(self._number)))
+
+    def _account(self) -> Account:
+        last = self._exchange - 1
+        since = {
+            other.number: other.silent[-1][0]
+            if other.silent and other.silent[-1][1] == last
+            else HEARD
+            for other in self.neighbours.values()
+        }
+        return Account(last, since)
 
     def close(self) -> None:
         """Closes the files."""
@@ -249,6 +292,8 @@ class MeshPeer:
                 other.lost_since = max(began, other.last_word)
 
     def _worth_waiting(self, other: Neighbour, now: float) -> bool:
+        if other.left is not None:
+            return False
         return other.lost_since is None or now - other.lost_since < self._timing.patience
 
     def _resolved(self, other: Neighbour, n: int, post: Post) -> bool:
@@ -376,9 +421,17 @@ class MeshPeer:
 
     # What arrives
 
-    def _handle(self, event: Received | Up | Presence | None) -> None:
+    def _handle(self, event: Event | None) -> None:
         if isinstance(event, Up):
-            self._tell_place(self.neighbours[event.sender], answer=False)
+            other = self.neighbours[event.sender]
+            other.left = None
+            self._tell_place(other, answer=False)
+        elif isinstance(event, Left):
+            self._take_leave(self.neighbours[event.sender], event.who, event.why)
+        elif isinstance(event, Refused):
+            if event.reason == OLDER and self._post is not None:
+                raise StateError(event.sentence)
+            self._take_leave(self.neighbours[event.sender], event.sender, event.sentence)
         elif isinstance(event, Received):
             other = self.neighbours[event.sender]
             other.lost_since, other.last_word = None, monotonic()
@@ -403,8 +456,28 @@ class MeshPeer:
         while len(other.posts) > 3:  # this exchange, the next, and the latest
             del other.posts[sorted(other.posts)[-2]]
 
+    def _take_leave(self, other: Neighbour, who: PartyId, why: str) -> None:
+        """Ends this peer's part too, where too few remain for a result that was agreed on."""
+        known, why = other.left is not None, why.rstrip(".")
+        other.left = why if who == other.name else f"it does not go on without {who}: {why}"
+        if self._post is None or known:
+            return
+        gone = [o.number for o in self.neighbours.values() if o.left is not None]
+        links = self._graph.adjacency.tolil()
+        links[gone], links[:, gone] = 0, 0
+        within = len(breadth_first_order(links.tocsr(), self._number, directed=False)[0])
+        if within < self._min_parties or len(gone) == len(self.neighbours):
+            raise PartyLeft(
+                who,
+                why,
+                f"{who} takes no part ({why}), so too few peers can be in the result of {self.name} "
+                f"(the plan's min_parties is {self._min_parties} of {len(self._names)}); see to it, "
+                "then start all of them again.",
+            )
+        self.node.refuse(other.name, "left", f"{other.name} takes no part: {other.left}.")
+
     def _take_seen(self, other: Neighbour, event: Received) -> None:
-        other.seen_our_end = True
+        other.knows |= _peers(event.message)
 
     def _take_status(self, other: Neighbour, event: Received) -> None:
         at, heard_us, has_ours, answer = _numbers(event.message, 4)
@@ -429,12 +502,24 @@ class MeshPeer:
         if not NEVER <= last < _FARTHEST:
             self._refuse(other, "out of round", f"a good-bye after exchange {last}")
             return
+        self._take_accounts(other, event.message)
         if other.ended is None:
             words = event.message.body.get("words", np.empty(0))
             other.words = (decode(words.tobytes()), words.tobytes()) if words.size else None
             other.ended = last
             self._journal.append({"ended": other.name, "last": last}, {"words": words.tobytes()})
-        self.node.send(other.name, Post(_SEEN, 0, {}), self._exchange)
+        known = np.array(sorted(self.attendance.peers), dtype=np.int64)
+        self.node.send(other.name, Post(_SEEN, 0, {"peers": known}), self._exchange)
+
+    def _take_accounts(self, other: Neighbour, message: Message) -> None:
+        lines = message.body.get("accounts", np.empty((0, 4), np.int64))
+        try:
+            fresh = self.attendance.add_lines(lines)
+        except ValueError as error:
+            raise MalformedMessage(f"{message.kind!r} has {error}.") from None
+        other.knows |= frozenset(lines[:, 0].tolist())
+        if fresh:
+            self._journal.append({"accounts": lines.tolist()}, {})
 
     def _send_again(self, other: Neighbour, n: int) -> None:
         own, now = self._own.get(n), monotonic()
@@ -453,13 +538,12 @@ class MeshPeer:
     def _say_bye(self, other: Neighbour, last: int) -> None:
         # What was not meant for this neighbour does not stand for us there either.
         words = self._own[max(self._own)].to(other.name) if self._own else b""
-        body = {"place": np.array([last]), "words": np.frombuffer(words, np.uint8)}
+        body = {
+            "place": np.array([last]),
+            "words": np.frombuffer(words, np.uint8),
+            "accounts": self.attendance.lines,
+        }
         self.node.send(other.name, Post(_BYE, 0, body), self._exchange)
-
-    def _needs_no_bye(self, other: Neighbour) -> bool:
-        if other.seen_our_end or other.ended is not None:
-            return True
-        return other.lost_since is not None and not self._worth_waiting(other, monotonic())
 
     def _refuse(self, other: Neighbour, reason: str, what: str) -> None:
         self.node.refuse(other.name, reason, f"{self.name} refuses {what}, from {other.name}.")
@@ -482,6 +566,8 @@ class MeshPeer:
     def _replay_record(self, header: Mapping[str, Any], parts: Mapping[PartyId, bytes]) -> None:
         if "asleep" in header:
             self._sleep_until(int(header["asleep"]))
+        elif "accounts" in header:
+            self.attendance.add_lines(np.array(header["accounts"], dtype=np.int64).reshape(-1, 4))
         elif "ended" in header:
             other = self.neighbours[header["ended"]]
             other.ended, raw = int(header["last"]), parts["words"]
@@ -504,6 +590,13 @@ class MeshPeer:
 def _names(message: Message, post: Post) -> bool:
     """Whether both are of the same exchange, which kind and round name."""
     return (message.kind, message.round) == (post.kind, post.round)
+
+
+def _peers(message: Message) -> frozenset[int]:
+    peers = message.body.get("peers")
+    if peers is None or peers.ndim != 1 or peers.dtype != np.int64:
+        raise MalformedMessage(f"{message.kind!r} does not say what it should.")
+    return frozenset(peers.tolist())
 
 
 def _numbers(message: Message, count: int) -> list[int]:

@@ -4,7 +4,10 @@
 ``round_timeout`` seconds at most; then it goes on if the quorum holds, and otherwise waits on, for
 ``patience`` seconds in all, for parties to return. Who missed a question is asked the next one too,
 but not waited for until it is heard again. Questions are repeated while an answer is missing; a
-party repeats its answer, the same bytes (:mod:`unpooled.drivers.clerk`).
+party repeats its answer, the same bytes (:mod:`unpooled.drivers.clerk`). A party that cannot take
+part says so and is not waited for, unless a new process of it comes; where too few remain for the
+quorum, all end at once. With the result, parties learn who answered the last question: whose rows
+are in it.
 
 **After a kill.** The coordinator writes the answers to a question into its journal before it goes
 on; started again it reads them and asks the question that comes next. A party writes what it must
@@ -27,9 +30,10 @@ import numpy as np
 
 from unpooled.drivers.clerk import Clerk
 from unpooled.drivers.coordinator import Conductor, Exchange
-from unpooled.drivers.link import Received, Up
+from unpooled.drivers.link import Received, Refused, Up
 from unpooled.drivers.net_mesh import Timing
-from unpooled.drivers.network import CONTROL, Node
+from unpooled.drivers.network import CONTROL, Left, Node, spoken, why_it_leaves, words
+from unpooled.drivers.refusal import OLDER
 from unpooled.drivers.site import Site
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, Latest, StateDirectory
 from unpooled.errors import (
@@ -39,7 +43,6 @@ from unpooled.errors import (
     ProtocolError,
     QuorumLost,
     StateError,
-    UnpooledError,
     WireError,
 )
 from unpooled.protocols.star import StarProtocol
@@ -50,12 +53,9 @@ from unpooled.wire.shapes import lengths, misfit
 
 COORDINATOR = "coordinator"
 _RUN, _READY, _HERE = CONTROL + "run", CONTROL + "ready", CONTROL + "here"
-_REFUSAL, _FAILED, _RESULT, _BYE = (
-    CONTROL + "refusal",
-    CONTROL + "failed",
-    CONTROL + "result",
-    CONTROL + "bye",
-)
+_REFUSAL, _RESULT, _BYE = CONTROL + "refusal", CONTROL + "result", CONTROL + "bye"
+_MEMBERS = "_members"
+"""The field of a result that says whose rows are in it; no protocol's fields begin like this."""
 _AGAIN = 1.0
 """Seconds after which a question without an answer is repeated, or more if it is a large one."""
 _LARGE = 1_000_000
@@ -96,6 +96,8 @@ class StarCoordinator:
         self.node = node
         self.refusals: dict[PartyId, str] = {}
         """Why parties did not answer, in their words."""
+        self.left: dict[PartyId, str] = {}
+        """Who takes no part at all, and why."""
         self.conductor = Conductor(protocol, len(names), seed, self._take_note, quorum)
         self._asks = {release.kind: release for release in protocol.asks}
         self._releases = {release.kind: release for release in protocol.releases}
@@ -118,27 +120,28 @@ class StarCoordinator:
 
     def run(self) -> Body:
         """The result, once there is one; parties learn of it by :meth:`part`."""
-        try:
-            ask = self.conductor.begin(self._past())
-            while ask is not None:
-                replies = self._answers(ask)
-                self._journal.append(
-                    {"question": self._asked, "kind": ask.kind, "round": ask.round}, replies
-                )
-                ask = self.conductor.answered(
-                    {name: decode(raw).body for name, raw in replies.items()}
-                )
-        except UnpooledError as error:
-            self._tell_all(Post(_FAILED, 0, {"why": words(str(error))}))
-            raise
+        ask = self.conductor.begin(self._past())
+        while ask is not None:
+            replies = self._answers(ask)
+            self._journal.append(
+                {"question": self._asked, "kind": ask.kind, "round": ask.round}, replies
+            )
+            ask = self.conductor.answered({name: decode(raw).body for name, raw in replies.items()})
         return self.conductor.result
+
+    @property
+    def members(self) -> tuple[PartyId, ...]:
+        """Whose rows are in the result: those who answered the last question."""
+        return next(reversed(self.conductor.answerers.values()), ())
 
     def part(self) -> None:
         """Sends the result until every party that is there has it."""
-        message = Post(_RESULT, 0, self._protocol.shown(self.conductor.result))
+        members = np.array([self.names.index(name) for name in self.members], dtype=np.int64)
+        shown = self._protocol.shown(self.conductor.result)
+        message = Post(_RESULT, 0, {**shown, _MEMBERS: members})
         self._open = None
         end, again = monotonic() + self._timing.round_timeout, 0.0
-        while (now := monotonic()) < end and set(self.names) - self._said_bye:
+        while (now := monotonic()) < end and set(self.names) - self._said_bye - set(self.left):
             if now >= again:
                 again = now + _AGAIN
                 self._tell_all(message)
@@ -196,7 +199,7 @@ class StarCoordinator:
             waited = now - began
             if not missing or (enough and (waited >= timeout or not set(missing) - self._absent)):
                 break
-            if waited >= self._timing.patience or len(self.names) - len(self.refusals) < needed:
+            if waited >= self._timing.patience or len(self._able) < needed:
                 break  # too long, or too many have refused
             until = min(again, began + timeout) if now < began + timeout else again
             self._handle(until, next((n for n in missing if n in self._ready), None))
@@ -204,7 +207,7 @@ class StarCoordinator:
             if now >= again:
                 again = now + pause
                 self._repeat(missing)
-        self._absent = {name for name in missing if name not in self.refusals}
+        self._absent = set(missing)
         if len(self._replies) < needed:
             self._give_up(ask, needed)
         self._show(ask)
@@ -212,7 +215,13 @@ class StarCoordinator:
 
     @property
     def _done(self) -> set[PartyId]:
-        return set(self._replies) | set(self.refusals)
+        """Those of whom nothing more is waited for."""
+        return set(self._replies) | set(self.refusals) | set(self.left)
+
+    @property
+    def _able(self) -> set[PartyId]:
+        """Those who have answered or still may."""
+        return set(self.names) - (set(self.refusals) | set(self.left)) | set(self._replies)
 
     def _repeat(self, missing: list[PartyId]) -> None:
         assert self._open is not None
@@ -227,6 +236,12 @@ class StarCoordinator:
     def _give_up(self, ask: Ask, needed: int) -> None:
         for name, why in self.refusals.items():
             raise PolicyRefusal(f"{name} refuses: {why}")
+        for name, why in self.left.items():
+            raise QuorumLost(
+                f"{name} takes no part ({why}), so at most {len(self._able)} of {len(self.names)} "
+                f"parties can answer {ask.kind!r} in round {ask.round}, and {needed} are needed; "
+                "see to it, then start this again with --resume."
+            )
         raise QuorumLost(
             f"{len(self._replies)} of {len(self.names)} parties answered {ask.kind!r} in round "
             f"{ask.round}, but {needed} are needed; {', '.join(sorted(self._absent))} did not: "
@@ -239,9 +254,20 @@ class StarCoordinator:
         event = self.node.poll(until, expected)
         if isinstance(event, Up):
             self._ready.discard(event.sender)
+            self.left.pop(event.sender, None)
             self._tell_run(event.sender)
+        elif isinstance(event, Left):
+            self._take_leave(event.sender, event.why)
+        elif isinstance(event, Refused):
+            self._take_leave(event.sender, event.sentence)
         elif isinstance(event, Received):
             self._take(event)
+
+    def _take_leave(self, name: PartyId, why: str) -> None:
+        self._ready.discard(name)
+        if name not in self.left:
+            self.left[name] = why.rstrip(".")
+            self.node.refuse(name, "left", f"{name} takes no part: {self.left[name]}.")
 
     def _take(self, event: Received) -> None:
         name, message = event.sender, event.message
@@ -333,6 +359,8 @@ class StarParty:
             raise state.damaged("memory")  # it has said more than it remembers
         self._run = state.read("run")
         self._remarks_before = 0
+        self.members: tuple[int, ...] = ()
+        """Whose rows are in the result, by their numbers in the plan."""
         self._log_unsent()
 
     def run(self) -> Body:
@@ -342,26 +370,35 @@ class StarParty:
             event = self.node.poll(monotonic() + _AGAIN)
             if isinstance(event, Received):
                 silence = monotonic()
-                kind = event.message.kind
-                if kind == _RESULT:
-                    wrong = _wrong_result(self._protocol, event.message.body, self._columns)
-                    if wrong is None:
-                        self._say(_BYE)
-                        return event.message.body
-                    self._refuse(event, f"a result: {wrong}")
+                if event.message.kind == _RESULT:
+                    result = self._take_result(event)
+                    if result is not None:
+                        return result
                     continue
-                if kind == _FAILED:
-                    raise QuorumLost(f"The coordinator has given up: {spoken(event.message)}")
-                try:
-                    self._take(event)
-                except WireError as error:
-                    self._refuse(event, f"a message of no use ({error})")
+                self._take(event)
+            elif isinstance(event, Left):
+                raise QuorumLost(f"The coordinator has given up: {event.why}")
+            elif isinstance(event, Refused):
+                raise (StateError if event.reason == OLDER else InputError)(event.sentence)
             elif event is None and monotonic() - silence > self._timing.patience:
                 raise QuorumLost(
                     f"{self.name} has not heard of the coordinator for {self._timing.patience:g} "
                     "seconds; what it knows is kept: see that the coordinator runs at the plan's "
                     "endpoint, then start this again."
                 )
+
+    def _take_result(self, event: Received) -> Body | None:
+        body = dict(event.message.body)
+        members = body.pop(_MEMBERS, np.empty(0))
+        wrong = _wrong_result(self._protocol, body, self._columns)
+        if wrong is None and (members.ndim != 1 or members.dtype != np.int64):
+            wrong = "it does not say who took part"
+        if wrong is not None:
+            self._refuse(event, f"a result: {wrong}")
+            return None
+        self.members = tuple(members.tolist())
+        self._say(_BYE)
+        return body
 
     def close(self) -> None:
         """Closes the files."""
@@ -415,10 +452,17 @@ class StarParty:
         except (LedgerRefusal, ProtocolError, InputError) as refusal:
             self._lines.append({"refused": ask.kind, "round": ask.round, "why": str(refusal)})
             self.node.refuse(event.sender, "refused", str(refusal))
-            self._say(_REFUSAL, str(refusal), event.exchange)
+            # What is wrong with rows may be said in their values.
+            told = why_it_leaves(refusal) if isinstance(refusal, InputError) else str(refusal)
+            self._say(_REFUSAL, told, event.exchange)
             return
+        except WireError as error:
+            raise ProtocolError(
+                f"{self.name} cannot answer {ask.kind!r} of round {ask.round}: {error} Let it take "
+                "part with fewer rows, or change the plan."
+            ) from error
         fresh = self.clerk.answered > before
-        if fresh:
+        if fresh:  # before anything is sent: if this fails, the party's part has ended
             self._memory.put(self.clerk.memory, exchange=event.exchange)
         self._log(ask, plain, event.exchange)
         self.node.send(event.sender, plain, event.exchange)
@@ -476,14 +520,3 @@ def _wrong_result(protocol: StarProtocol, body: Body, n_columns: int) -> str | N
         except ProtocolError as error:
             wrong = str(error).rstrip(".")
     return wrong
-
-
-def words(text: str) -> np.ndarray:
-    """Text as numbers, for a message."""
-    return np.frombuffer(text[:2000].encode(), np.uint8)
-
-
-def spoken(message: Message) -> str:
-    """The text in a message, without what a terminal would obey."""
-    text = message.body.get("why", np.empty(0, np.uint8)).tobytes()[:4000].decode(errors="replace")
-    return "".join(letter if letter.isprintable() else " " for letter in text)

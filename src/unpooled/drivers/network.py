@@ -3,30 +3,48 @@
 :class:`Node` keeps one :class:`~unpooled.drivers.link.Link` to each of the others, counts and logs
 what it refuses, and turns what arrives into events. What carries bytes is a :class:`Transport`:
 Zenoh in earnest (:mod:`unpooled.drivers.zenoh`), memory in tests.
+
+**Leaving.** A party that cannot take part says so before it ends (:meth:`Node.leave`), with a
+reason that has nothing of its rows in it, so that nobody waits for it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol, TypeAlias
 
+import numpy as np
+
 from unpooled.drivers.identity import Identity
-from unpooled.drivers.link import HELLO, Known, Link, Received, Up
+from unpooled.drivers.link import HELLO, Known, Link, Received, Refused, Up
 from unpooled.drivers.state import StateDirectory
-from unpooled.errors import LinkRefusal
-from unpooled.types import PartyId
+from unpooled.errors import (
+    InputError,
+    LedgerRefusal,
+    LinkRefusal,
+    PartyLeft,
+    QuorumLost,
+    StateError,
+    UnpooledError,
+)
+from unpooled.types import Array, PartyId
 from unpooled.wire.codec import LIMITS, Limits
-from unpooled.wire.message import Message
+from unpooled.wire.message import Message, Post
 
 _LOG = logging.getLogger("unpooled.network")
 _TICK = 0.1
 _MUTE = 60.0
 CONTROL = "_"
 """What the kinds of messages between drivers begin with; no protocol's do."""
+_LEAVING, _NOTED = CONTROL + "leaving", CONTROL + "noted"
+_LEAVE_AGAIN = 0.2
+_TO_CONNECT = 3.0
+"""Seconds in which whoever is there should have shown itself."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,16 @@ class Presence:
     here: bool
 
 
-Event: TypeAlias = Received | Up | Presence
+@dataclass(frozen=True)
+class Left:
+    """The other side takes no part from now on: for its own reason, or because of ``who``."""
+
+    sender: PartyId
+    who: PartyId
+    why: str
+
+
+Event: TypeAlias = Received | Up | Presence | Refused | Left
 
 
 class Transport(Protocol):
@@ -84,6 +111,7 @@ class Node:
         state: StateDirectory,
         transport: Transport,
         limits: Limits = LIMITS,
+        parts: Mapping[str, str] | None = None,
     ) -> None:
         self.me = me
         self.refused: Counter[tuple[PartyId, str]] = Counter()
@@ -92,7 +120,7 @@ class Node:
         self._transport = transport
         self._known = _known(state)
         self._links = {
-            name: Link(me, name, plan, print_, state.incarnation, limits=limits)
+            name: Link(me, name, plan, print_, state.incarnation, limits=limits, parts=parts or {})
             for name, print_ in others.items()
         }
         for name, newest in self._known.items():
@@ -101,7 +129,12 @@ class Node:
         self._listening: dict[str, PartyId] = {}
         self._events: deque[Event] = deque()
         self._here: set[PartyId] = set()
+        self._gone: set[PartyId] = set()
+        """Whose processes the transport has seen come, and go."""
         self._heard_at: dict[PartyId, float] = {}
+        self._opened = monotonic()
+        self._told: set[PartyId] = set()
+        """Who knows that we are leaving, or has left itself."""
         self._next_tick = 0.0
         for name in others:
             self._listen(HELLO, name)
@@ -135,7 +168,9 @@ class Node:
                 return self._events.popleft()
             arrived = self._transport.next(max(0.0, min(until, self._next_tick) - now), expected)
             if isinstance(arrived, Presence):
-                (self._here.add if arrived.here else self._here.discard)(arrived.name)
+                came, went = (self._here, self._gone)[:: 1 if arrived.here else -1]
+                came.add(arrived.name)
+                went.discard(arrived.name)
                 self._heard_at[arrived.name] = now
                 return arrived
             if arrived is not None:
@@ -149,6 +184,29 @@ class Node:
         times = self.refused[name, reason]
         if times <= 3 or times & (times - 1) == 0:  # then the 4th, 8th, 16th ...
             _LOG.warning("%s (%s, %d times so far)", sentence, reason, times)
+
+    def leave(self, why: str, who: PartyId = "", seconds: float = 10.0) -> None:
+        """Tells all who are there that this party takes no part, until they have heard it.
+
+        ``who`` is somebody else without whom it does not go on, if that is why.
+        """
+        body = {"who": words(who or self.me.name), "why": words(why)}
+        began, again = monotonic(), 0.0
+        while (now := monotonic()) < began + seconds:
+            untold = [
+                name
+                for name, own in self._links.items()
+                if name not in self._told and (own.up or not own.refuses)
+            ]
+            there = [n for n in untold if n not in self._gone and (n in self._here or self.up(n))]
+            if not untold or (not there and now >= self._opened + _TO_CONNECT):
+                break
+            if now >= again:
+                again = now + _LEAVE_AGAIN
+                for name in untold:
+                    self.send(name, Post(_LEAVING, 0, body), 0)
+            self.poll(again)
+        self.poll(monotonic() + _LEAVE_AGAIN)  # what was put last is on its way
 
     def close(self) -> None:
         """Leaves the network."""
@@ -175,9 +233,19 @@ class Node:
             self._flush(name)
             self._forget_runs(name)
         if isinstance(event, Up):
+            self._told.discard(name)
             self._known[name] = own.known
             self._state.write_json("known", self._known)
-        if event is not None:
+        if isinstance(event, Received) and event.message.kind == _LEAVING:
+            self.send(name, Post(_NOTED, 0, {}), 0)
+            self._told.add(name)  # and it need not know when we leave
+            who, why = spoken(event.message, "who"), spoken(event.message)
+            self._events.append(Left(name, who or name, why))
+        elif isinstance(event, Received) and event.message.kind == _NOTED:
+            self._told.add(name)
+        elif event is not None:
+            if isinstance(event, Refused):
+                self._told.add(name)  # it will not listen
             self._events.append(event)
         if isinstance(event, Up) and own.early:
             early, own.early = own.early, b""
@@ -213,6 +281,48 @@ class Node:
     def _put(self, name: PartyId, run: str, data: bytes | bytearray) -> None:
         self.bytes_out += len(data)
         self._transport.put(f"unpooled/{run}/{self.me.name}/{name}", data)
+
+
+@contextmanager
+def telling_others(node: Node, why: Callable[[UnpooledError], str] | None = None) -> Iterator[None]:
+    """Whoever fails in here tells the others before it ends."""
+    try:
+        yield
+    except PartyLeft as error:
+        node.leave(error.why, error.who)
+        raise
+    except UnpooledError as error:
+        node.leave((why or why_it_leaves)(error))
+        raise
+
+
+def why_it_leaves(error: UnpooledError) -> str:
+    """What others are told of an error here: its kind alone, as its words may quote values."""
+    if isinstance(error, QuorumLost):
+        return str(error)  # which is about others
+    return next(
+        (
+            said
+            for kind, said in (
+                (LedgerRefusal, "its policy does not allow what the plan asks for"),
+                (InputError, "its data or options cannot be used"),
+                (StateError, "its state directory cannot be used"),
+            )
+            if isinstance(error, kind)
+        ),
+        "it cannot go on",
+    )
+
+
+def words(text: str) -> Array:
+    """Text as numbers, for a message."""
+    return np.frombuffer(text[:2000].encode(), np.uint8)
+
+
+def spoken(message: Message, field: str = "why") -> str:
+    """The text in a message, without what a terminal would obey."""
+    text = message.body.get(field, np.empty(0, np.uint8)).tobytes()[:4000].decode(errors="replace")
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _known(state: StateDirectory) -> dict[PartyId, Known]:

@@ -62,6 +62,8 @@ class Limits:
 
 
 LIMITS = Limits()
+STATE_LIMITS = Limits(max_bytes=2**50)
+"""What a party remembers has no bound: it grows with its rows and never travels."""
 
 
 def encode(message: Message, limits: Limits = LIMITS) -> bytes:
@@ -70,7 +72,7 @@ def encode(message: Message, limits: Limits = LIMITS) -> bytes:
     return _encode(_TYPES[type(message)], message.kind, message.round, quorum, message.body, limits)
 
 
-def encode_state(state: Body, limits: Limits = LIMITS) -> bytes:
+def encode_state(state: Body, limits: Limits = STATE_LIMITS) -> bytes:
     """A party's state between two messages, for the disk."""
     return _encode(_STATE, "state", 0, None, state, limits)
 
@@ -108,7 +110,7 @@ def decode(data: bytes | memoryview, limits: Limits = LIMITS) -> Message:
     raise MalformedMessage(f"Message type {type_code} is not known.")
 
 
-def decode_state(data: bytes | memoryview, limits: Limits = LIMITS) -> Body:
+def decode_state(data: bytes | memoryview, limits: Limits = STATE_LIMITS) -> Body:
     """The state in ``data``."""
     type_code, kind, number, quorum, body = _decode(data, limits)
     if (type_code, kind, number, quorum) != (_STATE, "state", 0, None):
