@@ -470,9 +470,9 @@ class MeshPeer:
             raise PartyLeft(
                 who,
                 why,
-                f"{who} takes no part ({why}), so too few peers can be in the result of {self.name} "
-                f"(the plan's min_parties is {self._min_parties} of {len(self._names)}); see to it, "
-                "then start all of them again.",
+                f"{who} takes no part ({why}), so too few peers can be in the result of "
+                f"{self.name} (the plan's min_parties is {self._min_parties} of "
+                f"{len(self._names)}); see to it, then start all of them again.",
             )
         self.node.refuse(other.name, "left", f"{other.name} takes no part: {other.left}.")
 

@@ -168,10 +168,7 @@ class Node:
                 return self._events.popleft()
             arrived = self._transport.next(max(0.0, min(until, self._next_tick) - now), expected)
             if isinstance(arrived, Presence):
-                came, went = (self._here, self._gone)[:: 1 if arrived.here else -1]
-                came.add(arrived.name)
-                went.discard(arrived.name)
-                self._heard_at[arrived.name] = now
+                self._note_presence(arrived)
                 return arrived
             if arrived is not None:
                 self._take(arrived)
@@ -211,6 +208,15 @@ class Node:
     def close(self) -> None:
         """Leaves the network."""
         self._transport.close()
+
+    def _note_presence(self, seen: Presence) -> None:
+        self._heard_at[seen.name] = monotonic()
+        if seen.here:
+            self._here.add(seen.name)
+            self._gone.discard(seen.name)
+        else:
+            self._here.discard(seen.name)
+            self._gone.add(seen.name)
 
     def _take(self, arrived: Arrived) -> None:
         name = self._listening.get(arrived.key)
