@@ -477,7 +477,13 @@ class MeshPeer:
         self.node.refuse(other.name, "left", f"{other.name} takes no part: {other.left}.")
 
     def _take_seen(self, other: Neighbour, event: Received) -> None:
-        other.knows |= _peers(event.message)
+        self._note_known(other, _peers(event.message))
+
+    def _note_known(self, other: Neighbour, peers: frozenset[int]) -> None:
+        """A neighbour has these accounts; a later process of ours need not tell it again."""
+        if not peers <= other.knows:
+            other.knows |= peers
+            self._journal.append({"known_to": other.name, "accounts": sorted(peers)}, {})
 
     def _take_status(self, other: Neighbour, event: Received) -> None:
         at, heard_us, has_ours, answer = _numbers(event.message, 4)
@@ -517,9 +523,9 @@ class MeshPeer:
             fresh = self.attendance.add_lines(lines)
         except ValueError as error:
             raise MalformedMessage(f"{message.kind!r} has {error}.") from None
-        other.knows |= frozenset(lines[:, 0].tolist())
         if fresh:
             self._journal.append({"accounts": lines.tolist()}, {})
+        self._note_known(other, frozenset(lines[:, 0].tolist()))
 
     def _send_again(self, other: Neighbour, n: int) -> None:
         own, now = self._own.get(n), monotonic()
@@ -566,6 +572,8 @@ class MeshPeer:
     def _replay_record(self, header: Mapping[str, Any], parts: Mapping[PartyId, bytes]) -> None:
         if "asleep" in header:
             self._sleep_until(int(header["asleep"]))
+        elif "known_to" in header:
+            self.neighbours[header["known_to"]].knows |= frozenset(header["accounts"])
         elif "accounts" in header:
             self.attendance.add_lines(np.array(header["accounts"], dtype=np.int64).reshape(-1, 4))
         elif "ended" in header:

@@ -22,6 +22,7 @@ import numpy as np
 
 from unpooled.drivers.identity import Identity
 from unpooled.drivers.link import HELLO, Known, Link, Received, Refused, Up
+from unpooled.drivers.refusal import OLDER
 from unpooled.drivers.state import StateDirectory
 from unpooled.errors import (
     InputError,
@@ -250,8 +251,8 @@ class Node:
         elif isinstance(event, Received) and event.message.kind == _NOTED:
             self._told.add(name)
         elif event is not None:
-            if isinstance(event, Refused):
-                self._told.add(name)  # it will not listen
+            if isinstance(event, Refused) and event.reason == OLDER:
+                self._told.add(name)  # it talks to another process of ours
             self._events.append(event)
         if isinstance(event, Up) and own.early:
             early, own.early = own.early, b""

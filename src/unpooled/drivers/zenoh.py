@@ -382,5 +382,6 @@ class ZenohTransport:
 
 
 def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    """What Zenoh says, without the places in its own sources that it adds."""
+    text = " ".join(str(error).split()).split(" at /")[0]
     return text[:160] or type(error).__name__
