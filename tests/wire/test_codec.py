@@ -14,7 +14,7 @@ from hypothesis import example, given
 
 from unpooled.errors import MalformedMessage, OversizedMessage, WireError
 from unpooled.wire import Ask, Limits, Post, Reply, decode, encode, encoded_size
-from unpooled.wire.codec import DTYPES, MAGIC, decode_state, encode_state
+from unpooled.wire.codec import DTYPES, LIMITS, MAGIC, decode_state, encode_state
 from unpooled.wire.message import Message
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", fullmatch=True)
@@ -189,3 +189,11 @@ def test_limits_wider_than_the_format_are_refused() -> None:
     for wide in ({"max_fields": 256}, {"max_name": 256}, {"max_ndim": 33}):
         with pytest.raises(WireError, match="wider than the format"):
             Limits(**wide)
+
+
+def test_a_state_may_be_larger_than_any_message() -> None:
+    """It grows with a party's rows, and it never travels."""
+    rows = np.zeros((LIMITS.max_bytes // 8 + 1, 1))
+    with pytest.raises(OversizedMessage):
+        encode(Reply("rows", {"rows": rows}))
+    assert decode_state(encode_state({"rows": rows}))["rows"].shape == rows.shape
