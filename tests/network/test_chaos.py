@@ -9,17 +9,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.network.chaos import Disturbance, Outcome, chaos, kinds, ledgers, waits
+from tests.network.chaos import Disturbance, Outcome, chaos, ledgers, waits
+from tests.network.chaos import kinds as all_kinds
 from tests.network.hosts import Line, obstacle
 from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal
 
 
 @pytest.mark.long
-def test_what_was_killed_frozen_and_cut_off_comes_to_the_replayed_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", [("fuzzy", "dgc"), ("gossip", "gossip-huber")], ids="-".join)
+def test_what_was_killed_frozen_and_cut_off_comes_to_the_replayed_result(
+    kinds: tuple[str, str], tmp_path: Path
+) -> None:
     reason = obstacle()
     if reason is not None:
         pytest.skip(reason)
-    outcomes = chaos(0, 6, tmp_path, only=("fuzzy", "dgc"), at_once=3)
+    outcomes = chaos(0, 6, tmp_path, only=kinds, at_once=3)
     assert sum(outcome.count("kill") for outcome in outcomes) >= 6
     assert not [sentence for outcome in outcomes for sentence in outcome.wrong]
 
@@ -43,7 +47,7 @@ def test_a_message_that_is_in_no_ledger_is_found(tmp_path: Path) -> None:
 
 
 def test_a_wait_beyond_patience_is_found_unless_the_program_was_frozen() -> None:
-    kind = next(kind for kind in kinds(np.random.default_rng(0)) if kind.star)
+    kind = next(kind for kind in all_kinds(np.random.default_rng(0)) if kind.star)
     lines = [Line(0.0, {"event": "waiting"}), Line(100.0, {"event": "round"})]
     program = SimpleNamespace(lives=[lines], read=lambda: None)
     (wrong,) = waits(kind, {"coordinator": program}, Outcome(), clock=0.0)
