@@ -288,7 +288,8 @@ def test_evaluations() -> None:
         assert accuracy(bad[::2], y[::2], bad[1::2], y[1::2]) < 0.5
 
 
-@pytest.mark.parametrize("how", [pytest.param("iid", marks=pytest.mark.long), "(0.3)"])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["iid", "(0.3)"])
 def test_digits_are_learnt(how: str) -> None:
     """Ten parties: clusters and features get better by training, within five CPU minutes."""
     groups = (

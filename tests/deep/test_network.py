@@ -54,6 +54,7 @@ def same(site: Site, model: DeepFeCA) -> None:
         assert program.stderr.read_text() == ""
 
 
+@pytest.mark.long
 def test_over_tls_it_is_the_same(authority: Authority, tmp_path: Path) -> None:
     with star(tmp_path, authority, DATA, STUDY, **PLAN) as site:
         site.start_all()

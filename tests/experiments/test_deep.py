@@ -37,6 +37,7 @@ def test_the_papers_plan_says_what_the_paper_says() -> None:
     assert protocol.n_weights > 11_000_000  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_the_papers_plan_trains(
     small_cifar: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,11 +40,11 @@ def test_users_are_at_rest_when_they_stop_and_not_long_before(method: type) -> N
     assert model.converged_
     assert (model.history_["movement"][-5:] <= 1e-4 * spread).all()
     assert (model.history_["changed"][-5:] == 0).all()
-    longer = method(3, init=corners, tol=0, max_rounds=20_000).fit(rows)
-    gap = np.abs(model.peer_centers_ - longer.peer_centers_).max()
-    assert gap <= 20 * 1e-4 * spread
     strict = method(3, init=corners, tol=1e-8, max_rounds=20_000).fit(rows)
     assert strict.n_rounds_ > model.n_rounds_
+    longer = method(3, init=corners, tol=0, max_rounds=2 * strict.n_rounds_).fit(rows)
+    gap = np.abs(model.peer_centers_ - longer.peer_centers_).max()
+    assert gap <= 20 * 1e-4 * spread
     assert model.n_rounds_ == len(model.history_["cost"])
 
 
@@ -96,17 +96,17 @@ def test_a_large_rho_does_not_pass_for_rest() -> None:
 def test_neighbours_go_on_with_the_last_words_of_a_user_that_has_stopped() -> None:
     """One lost exchange near the end lets users stop at different times, but not drift apart."""
     rng = np.random.default_rng(0)
-    rows = [rng.normal(size=(8, 2)) + (i % 3) * 6 for i in range(12)]
+    rows = [rng.normal(size=(8, 2)) + (i % 3) * 6 for i in range(6)]
     start = np.array([[0.0, 0.0], [6.0, 6.0], [12.0, 12.0]])
     parties, protocol = Parties.of(rows), dgc.DGC(Start(3, start), max_rounds=5000, tol=1e-5)
     ring = topology("ring", parties.names)
     plain = run_mesh(protocol, parties, ring)
     last = plain.traffic.rounds
     differ = False
-    for lost in range(last - 8, last):
+    for lost in range(last - 5, last):
         options = Options(faults=(LinkLost(3, 4, lost, lost + 1),))
         one, many = (
-            run_mesh(protocol, parties, ring, blocks=blocks, options=options) for blocks in (1, 12)
+            run_mesh(protocol, parties, ring, blocks=blocks, options=options) for blocks in (1, 6)
         )
         differ = differ or len(set(one.result["rounds"].tolist())) > 1
         np.testing.assert_allclose(one.result["centers"], plain.result["centers"], atol=1e-3)
