@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from unpooled import __version__
 from unpooled.cli import keys, network
+from unpooled.cli.printing import printable
 from unpooled.errors import InputError, UnpooledError
 
 EXPERIMENTS = {
@@ -38,15 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except UnpooledError as error:
-        print(f"unpooled: {error}", file=sys.stderr)
+        print(printable(f"unpooled: {error}"), file=sys.stderr)
         return 2
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="unpooled", description="Clusters data that cannot be pooled."
     )
     parser.add_argument("--version", action="version", version=f"unpooled {__version__}")

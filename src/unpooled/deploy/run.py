@@ -2,59 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from unpooled.deploy import results
-from unpooled.deploy.credentials import load_credentials
-from unpooled.deploy.names import check_endpoint, is_loopback
-from unpooled.deploy.own import Own, refuse_beyond
+from unpooled.deploy.check import Setting, identified, refuse_coordinator, refuse_part
+from unpooled.deploy.data import OwnRows
+from unpooled.deploy.own import Own
 from unpooled.deploy.plan import Member, Plan
-from unpooled.drivers.identity import Identity
 from unpooled.drivers.net_mesh import MeshPeer, Progress
 from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty, StarProgress
 from unpooled.drivers.network import Node
 from unpooled.drivers.options import Options, serving
 from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, StateDirectory
-from unpooled.drivers.zenoh import Files, Place, ZenohTransport
-from unpooled.errors import InputError, StateError
+from unpooled.drivers.state import StateDirectory
+from unpooled.drivers.zenoh import Place, ZenohTransport
 from unpooled.kernels.assignment import nearest
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.star import StarProtocol
-from unpooled.types import Parties, PartyId
+from unpooled.types import PartyId
 from unpooled.wire.codec import LIMITS, Limits
 from unpooled.wire.shapes import largest_size
-
-Report: TypeAlias = Callable[[Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Where a party finds its keys and puts its files; ``plain`` is TCP on one machine."""
-
-    keys: Path
-    to: Path
-    plain: bool
-    report: Report
 
 
 def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
     """The coordinator's part of a plan."""
-    protocol = plan.protocol
-    if plan.coordinator is None or not isinstance(protocol, StarProtocol):
-        raise InputError(f"{plan.source} has no coordinator; run 'unpooled peer' for each peer.")
+    member, protocol = refuse_coordinator(plan, setting, resume=resume), plan.protocol
+    assert isinstance(protocol, StarProtocol)
     state = StateDirectory(setting.to, plan.hash.hex(), COORDINATOR)
-    if not resume and (state.path / JOURNAL).exists():
-        raise StateError(
-            f"{state.path} has a run of this plan already; go on with it by --resume, or move it "
-            "away to begin another."
-        )
-    node = _node(plan, plan.coordinator, state, setting)
+    node = _node(plan, member, state, setting)
     run = StarCoordinator(
         protocol,
         plan.names,
@@ -70,7 +49,7 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
         setting.report({"event": "waiting", "for": plan.names})
         with serving(Options()) as serve:
             (result,) = serve(lambda _: run.run(), [None])
-        results.write_models(state, plan, result)
+        results.write_model(state, plan, result)
         results.write_centers(state, plan, result)
         rounds = [
             {"kind": kind, "round": number, "answered": answered}
@@ -87,12 +66,11 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
         state.close()
 
 
-def take_part(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Setting) -> None:
+def take_part(plan: Plan, name: PartyId, own: Own, rows: OwnRows, setting: Setting) -> None:
     """A party's part of a plan with a coordinator."""
-    member, protocol = plan.member(name), plan.protocol
-    if not isinstance(protocol, StarProtocol):
-        raise InputError(f"{plan.source} has no coordinator; run 'unpooled peer' for {name}.")
-    refuse_beyond(plan, name, own.policy)
+    member = refuse_part(plan, name, own, rows, setting, star=True)
+    protocol, parties = plan.protocol, rows.parties
+    assert isinstance(protocol, StarProtocol)
     state = StateDirectory(setting.to, plan.hash.hex(), name)
     node = _node(plan, member, state, setting)
     site = Site(protocol, parties[0], (plan.run_seed, plan.names.index(name)), own.policy)
@@ -108,12 +86,14 @@ def take_part(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Se
         setting.report({"event": "waiting", "for": [COORDINATOR]})
         with serving(Options()) as serve:
             (result,) = serve(lambda _: party.run(), [None])
-        results.write_labels(state, results.star_labels(protocol, parties.rows, result))
+        labels = results.star_labels(protocol, parties.rows, result)
+        results.write_labels(state, labels, rows.ids)
+        results.write_model(state, plan, result, shared_only=True)
         results.write_centers(state, plan, result)
         facts = {"answered": party.clerk.answered, "refused": _refused(node)}
         results.write_manifest(state, results.manifest(plan, name, {}, facts))
         party.part()
-        files = ["labels.csv", "centers.csv", "ledger.jsonl", "manifest.json"]
+        files = ["model.unpooled", "labels.csv", "centers.csv", "ledger.jsonl", "manifest.json"]
         setting.report({"event": "done", "to": str(state.path), "files": files})
     finally:
         party.close()
@@ -121,12 +101,11 @@ def take_part(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Se
         state.close()
 
 
-def run_peer(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Setting) -> None:
+def run_peer(plan: Plan, name: PartyId, own: Own, rows: OwnRows, setting: Setting) -> None:
     """A peer's part of a plan without a coordinator."""
-    member, protocol = plan.member(name), plan.protocol
-    if not isinstance(protocol, MeshProtocol):
-        raise InputError(f"{plan.source} has a coordinator; run 'unpooled party' for {name}.")
-    refuse_beyond(plan, name, own.policy)
+    member = refuse_part(plan, name, own, rows, setting, star=False)
+    protocol, parties = plan.protocol, rows.parties
+    assert isinstance(protocol, MeshProtocol)
     state = StateDirectory(setting.to, plan.hash.hex(), name)
     node = _node(plan, member, state, setting)
     number = np.array([plan.names.index(name)])
@@ -149,9 +128,9 @@ def run_peer(plan: Plan, name: PartyId, own: Own, parties: Parties, setting: Set
         labels = nearest(
             parties.rows, parties.owner, result["centers"], plan.estimator._loss().dissimilarity
         )
-        results.write_models(state, plan, mine)
+        results.write_model(state, plan, mine)
         results.write_centers(state, plan, mine)
-        results.write_labels(state, labels)
+        results.write_labels(state, labels, rows.ids)
         facts = {
             "participation": peer.participation,
             "in_words": in_words(name, peer.participation),
@@ -196,18 +175,7 @@ def in_words(name: PartyId, participation: Mapping[str, Any]) -> list[str]:
 
 def _node(plan: Plan, member: Member, state: StateDirectory, setting: Setting) -> Node:
     others = plan.neighbours(member.name)
-    if setting.plain:
-        for one in (member, *others.values()):
-            if one.endpoint and not is_loopback(check_endpoint(one.endpoint, plan.source)[0]):
-                raise InputError(
-                    f"--plain sends everything in clear, so it is for one machine only, but "
-                    f"{one.name} listens at {one.endpoint}; make keys, or use 127.0.0.1."
-                )
-        identity, files = Identity(member.name), None
-    else:
-        credentials = load_credentials(setting.keys, member, plan)
-        identity = credentials.identity
-        files = Files(credentials.key, credentials.certificate, credentials.ca)
+    identity, files = identified(plan, member, setting)
     place = Place(member.name, member.endpoint, {n: o.endpoint for n, o in others.items()})
     limits = _limits(plan)
     transport = ZenohTransport(place, files, largest=limits.max_bytes)
