@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -81,6 +82,23 @@ def test_reproduce_says_which_data_it_lacks(
     said = capsys.readouterr()
     assert said.out.startswith("$ unpooled reproduce feca-ssets --runs 1")
     assert "name='s1' is unknown" in said.err
+
+
+def test_reproduce_says_which_extra_it_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    ours = [name for name in sys.modules if re.match(r"unpooled\.(experiments\.)?deep\b", name)]
+    for name in ours:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("deep-digits", "deep-paper", "deep-table"):
+        assert main(["reproduce", name]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == (
+            f"unpooled: {name} cannot be run: unpooled.deep needs PyTorch; run pip install "
+            "'unpooled[deep]'.\n"
+        )
 
 
 def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:

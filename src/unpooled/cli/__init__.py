@@ -103,5 +103,9 @@ def _reproduce(options: argparse.Namespace) -> None:
         if options.experiment != "deep-paper":
             raise InputError(f"{options.experiment} has no plan; leave out --plan.")
         given["plan"] = options.plan
-    for line in import_module(EXPERIMENTS[options.experiment]).report(options.runs, **given):
+    try:
+        experiment = import_module(EXPERIMENTS[options.experiment])
+    except ImportError as error:  # an extra that is not installed
+        raise InputError(f"{options.experiment} cannot be run: {error}") from error
+    for line in experiment.report(options.runs, **given):
         print(line, flush=True)
