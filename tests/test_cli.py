@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 
 import unpooled
 from unpooled.cli import EXPERIMENTS, demo, main
+from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
+from unpooled.kernels.ahead import compile_restarts, compile_rounds
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +46,14 @@ def test_a_refusal_is_one_line_and_a_code(
     assert capsys.readouterr().err == "unpooled: Party A has no rows; leave it out.\n"
 
 
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """So that no program says that it compiles, which it does after a change of a kernel."""
+    compile_rounds()
+    compile_restarts()
+
+
+@pytest.mark.usefixtures("compiled")
 def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     figure = tmp_path / "demo.png"
     command = [sys.executable, "-m", "unpooled.cli", "demo", "--figure", str(figure)]
@@ -62,11 +72,24 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_reader_that_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m unpooled.cli reproduce dgc-iris --runs 1 | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
     assert done.stdout.startswith("Iris, ring of ten users")
+
+
+def test_a_live_line_has_nothing_of_others_that_a_terminal_obeys(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    screen = Screen("North")
+    screen.show({"event": "warning", "text": "a \x1b[31mred\nline"})
+    screen.show({"event": "answered", "answered": "\x1b[2J", "round": 0, "bytes": 1})
+    said = capsys.readouterr().out
+    assert said.startswith("North: warning: a \\x1b[31mred\\nline\n")
+    assert said.count("\x1b") == said.count("\r\x1b[K") == 1  # its own, to begin the line anew
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

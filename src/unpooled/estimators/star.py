@@ -30,6 +30,9 @@ class StarEstimator(CentersEstimator):
     of :mod:`unpooled.wire.policy`, or a dict with one for each party. ``remarks_`` says, party by
     party, what was held back for it. ``history_`` has what the coordinator noted: ``received``, the
     number of centroids, and for methods of several rounds ``cost`` and ``movement``.
+
+    The model of a run that standardised columns also has ``preparations_``, and takes raw rows; see
+    :mod:`unpooled.estimators.prepared`.
     """
 
     policy: Any
