@@ -23,7 +23,7 @@ from unpooled.errors import InputError, PolicyRefusal, UnpooledError
 from unpooled.persistence import load
 
 COLUMNS = ("x", "y")
-WEIGHTS = "w"
+WEIGHTS, IDS = "w", "other"
 _MEMBERS = ("x", "y", "w", "X", "other", "x.npy", "")
 _DTYPES = ("f8", "f4", "f2", "i8", "?", "c16", "U3", "S3", "M8[s]", "m8[s]", ">f8", "V4", "O")
 _POLARS = (
@@ -96,7 +96,7 @@ def npz(data: bytes) -> None:
 
 def csv(data: bytes) -> None:
     """The same as csv."""
-    _rows(data, "rows.csv", weighted=len(data) % 2 == 0)
+    _rows(data, "rows.csv", weighted=len(data) % 2 == 0, named=len(data) % 3 == 0)
 
 
 def parquet(data: bytes) -> None:
@@ -128,18 +128,21 @@ def _column(tape: Tape) -> pl.Series:
         return values.cast(pl.Float64)
 
 
-def _rows(content: bytes, file: str, *, weighted: bool) -> None:
+def _rows(content: bytes, file: str, *, weighted: bool, named: bool = False) -> None:
     with Scratch() as folder, quiet():
         path = folder / file
         path.write_bytes(content)
         try:
-            found = read_rows(path, "A", COLUMNS, WEIGHTS if weighted else None)
+            found = read_rows(
+                path, "A", COLUMNS, WEIGHTS if weighted else None, IDS if named else None
+            )
         except InputError as error:
             _one_sentence(error)
             return
-        assert found.rows.shape[1] == len(COLUMNS)
-        assert np.isfinite(found.rows).all()
-        assert found.weights.shape == (len(found.rows),)
+        rows, weights = found.parties.rows, found.parties.weights
+        assert rows.shape[1] == len(COLUMNS)
+        assert np.isfinite(rows).all()
+        assert weights.shape == (len(rows),)
 
 
 def _some(tape: Tape) -> list[str]:

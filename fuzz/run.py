@@ -1,8 +1,10 @@
 """Fuzzes every target for some time: ``python fuzz/run.py --seconds 60 [--only NAME]``.
 
 Each target runs in a process of its own. What it finds worth keeping goes to ``build/fuzz``, where
-the next run begins; ``--keep`` puts a small part that reaches as much into ``fuzz/corpus``. An
-input that breaks a target is kept in ``fuzz/crashes``, and the line that repeats it is printed.
+the next run begins; ``--keep`` puts a small part that reaches as much into ``fuzz/corpus``, with
+the seeds as they are made now, and nothing else changes files there: seeds are not the same bytes
+with every release of what makes them. An input that breaks a target is kept in ``fuzz/crashes``,
+and the line that repeats it is printed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-CORPUS, CRASHES, GROWN = HERE / "corpus", HERE / "crashes", ROOT / "build" / "fuzz"
+CORPUS, CRASHES, BUILD = HERE / "corpus", HERE / "crashes", ROOT / "build"
+GROWN, SEEDS = "fuzz", "fuzz-seeds"
 MOST_FILES, MOST_BYTES = 90, 190_000
 _SLOW = 30
 """Seconds that one input may take on a busy machine."""
@@ -61,20 +64,20 @@ def main() -> int:
         options.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     crashed = 0
     for name in names:
-        sow(name)
+        sow(name, BUILD / SEEDS / name)
         outcome = fuzz(name, known.seconds)
         print(_line(name, outcome, known.seconds), flush=True)
         crashed += not outcome.ended
         if known.keep:
+            sow(name, CORPUS / name)
             keep(name)
     return 1 if crashed else 0
 
 
-def sow(name: str) -> None:
+def sow(name: str, folder: Path) -> None:
     """Writes the target's seeds, and takes away those that are none any more."""
     from fuzz.targets import TARGETS
 
-    folder = CORPUS / name
     folder.mkdir(parents=True, exist_ok=True)
     seeds = {f"seed-{label}": content for label, content in TARGETS[name].seeds()}
     for path in folder.glob("seed-*"):
@@ -86,12 +89,13 @@ def sow(name: str) -> None:
 
 def fuzz(name: str, seconds: int) -> Outcome:
     """Runs the fuzzer on one target."""
-    grown, crashes = GROWN / name, CRASHES / name
+    grown, crashes = BUILD / GROWN / name, CRASHES / name
     for folder in (grown, crashes):
         folder.mkdir(parents=True, exist_ok=True)
     before = set(crashes.iterdir())
     arguments = [f"-max_total_time={seconds}", "-print_final_stats=1"]
-    done = _child(name, [*arguments, str(grown), str(CORPUS / name)])
+    read = (grown, BUILD / SEEDS / name, CORPUS / name)
+    done = _child(name, [*arguments, *map(str, read)])
     found = tuple(sorted(set(crashes.iterdir()) - before))
     executions = re.findall(r"number_of_executed_units: (\d+)", done.stdout)
     edges = re.findall(r" cov: (\d+)", done.stdout)
@@ -106,15 +110,15 @@ def fuzz(name: str, seconds: int) -> Outcome:
 
 def keep(name: str) -> None:
     """Adds to the seeds what else is needed to reach as much as has ever been reached."""
-    folder = CORPUS / name
+    folder, grown = CORPUS / name, BUILD / GROWN / name
     with tempfile.TemporaryDirectory() as fresh:
         chosen = Path(fresh)
         old = [path for path in folder.iterdir() if not path.name.startswith("seed-")]
         for path in old:
-            shutil.copy(path, GROWN / name / path.name)
+            shutil.copy(path, grown / path.name)
         for path in folder.glob("seed-*"):
             shutil.copy(path, chosen)
-        done = _child(name, ["-merge=1", "-use_counters=0", str(chosen), str(GROWN / name)])
+        done = _child(name, ["-merge=1", "-use_counters=0", str(chosen), str(grown)])
         if done.returncode:
             print(done.stdout[-2000:], file=sys.stderr)
             return

@@ -66,7 +66,8 @@ def own() -> Seeds:
     """A party's own file, whole and in part."""
     yield (
         "whole",
-        b'data = "a.csv"\nweights = "w"\nkeys = "keys"\nto = "run"\n[policy]\nname = "deployment"\n'
+        b'data = "a.csv"\nweights = "w"\nid = "p"\nkeys = "keys"\nto = "run"\n'
+        b'[policy]\nname = "deployment"\n'
         b'min_count = 10\nkinds = ["centroids", "sums"]\nmax_rounds = 1000\nmax_floats = 1000000\n',
     )
     yield "study", b'[policy]\nname = "study"\n'

@@ -34,11 +34,31 @@ _TOML = (
     *("07:32:00", "0x", "1e400", '"""', "[[", "]]", "{", "}", "127.0.0.1:7447", "auto", " = "),
 )
 _OWN = (
-    *("data", "weights", "keys", "to", "[policy]", "name", "deployment", "study", "min_count"),
+    *(
+        "data",
+        "weights",
+        "id",
+        "keys",
+        "to",
+        "[policy]",
+        "name",
+        "deployment",
+        "study",
+        "min_count",
+    ),
     *("kinds", "max_rounds", "max_floats", "true", "nan", "inf", "0x", " = ", "[", "{", "1e400"),
 )
 _MODEL = (
-    *('"format"', '"unpooled model 1"', '"model"', '"object"', '"array"', '"tuple"', '"dict"'),
+    *(
+        '"format"',
+        '"unpooled model 1"',
+        '"unpooled model 2"',
+        '"model"',
+        '"object"',
+        '"array"',
+        '"tuple"',
+        '"dict"',
+    ),
     *('"bregman"', '"vectors"', '"scalar"', '"objects"', '"sparse"', '"graph"', '"unpooled"'),
     *('"unpooled.losses"', '"unpooled.wire"', '"DGC"', '"OneShotKMeans"', '"Mahalanobis"'),
     *('"Graph"', '"cluster_centers_"', '"metric"', "NaN", "Infinity", "1e400", "[", "{", "null"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -12,7 +13,9 @@ from matplotlib.figure import Figure
 
 import unpooled
 from unpooled.cli import EXPERIMENTS, demo, main
+from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
+from unpooled.kernels.ahead import compile_restarts, compile_rounds
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +46,14 @@ def test_a_refusal_is_one_line_and_a_code(
     assert capsys.readouterr().err == "unpooled: Party A has no rows; leave it out.\n"
 
 
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """So that no program says that it compiles, which it does after a change of a kernel."""
+    compile_rounds()
+    compile_restarts()
+
+
+@pytest.mark.usefixtures("compiled")
 def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     figure = tmp_path / "demo.png"
     command = [sys.executable, "-m", "unpooled.cli", "demo", "--figure", str(figure)]
@@ -61,11 +72,24 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_reader_that_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m unpooled.cli reproduce dgc-iris --runs 1 | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
     assert done.stdout.startswith("Iris, ring of ten users")
+
+
+def test_a_live_line_has_nothing_of_others_that_a_terminal_obeys(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    screen = Screen("North")
+    screen.show({"event": "warning", "text": "a \x1b[31mred\nline"})
+    screen.show({"event": "answered", "answered": "\x1b[2J", "round": 0, "bytes": 1})
+    said = capsys.readouterr().out
+    assert said.startswith("North: warning: a \\x1b[31mred\\nline\n")
+    assert said.count("\x1b") == said.count("\r\x1b[K") == 1  # its own, to begin the line anew
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -81,6 +105,23 @@ def test_reproduce_says_which_data_it_lacks(
     said = capsys.readouterr()
     assert said.out.startswith("$ unpooled reproduce feca-ssets --runs 1")
     assert "name='s1' is unknown" in said.err
+
+
+def test_reproduce_says_which_extra_it_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    ours = [name for name in sys.modules if re.match(r"unpooled\.(experiments\.)?deep\b", name)]
+    for name in ours:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("deep-digits", "deep-paper", "deep-table"):
+        assert main(["reproduce", name]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == (
+            f"unpooled: {name} cannot be run: unpooled.deep needs PyTorch; run pip install "
+            "'unpooled[deep]'.\n"
+        )
 
 
 def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:

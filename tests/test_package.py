@@ -9,7 +9,9 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stdout
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,43 @@ def test_import_brings_nothing_but_what_scikit_learn_brings() -> None:
     assert packages - sys.stdlib_module_names == {"unpooled"}
 
 
+def documented() -> list[str]:
+    """The submodules that the README names."""
+    text = (ROOT / "README.md").read_text()
+    return sorted({*re.findall(r"`(?:unpooled|up)\.([a-z_]+)\b", text)} - {"load", "save"})
+
+
+def test_documented_submodules_are_there_after_import_unpooled() -> None:
+    assert {"partition", "metrics", "preprocessing", "deep", "testing"} <= set(documented())
+    assert set(documented()) <= set(dir(unpooled))
+    names = set(documented()) - {"deep"}  # which takes seconds; the next test has it
+    code = (
+        "import sys, unpooled as up\n"
+        "before = set(sys.modules)\n"
+        f"for name in {sorted(names)}:\n"
+        "    assert getattr(up, name) is sys.modules['unpooled.' + name]\n"
+        "assert 'unpooled.partition' not in before\n"
+        "assert not hasattr(up, 'no_such_module')\n"
+        "assert up.partition.iid\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_submodule_whose_extra_is_missing_says_so() -> None:
+    code = (
+        "import sys, unpooled\n"
+        "class NoTorch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n            raise ImportError('no torch')\n"
+        "sys.meta_path.insert(0, NoTorch())\n"
+        "try:\n    unpooled.deep\nexcept AttributeError as error:\n    print(error)\n"
+        "try:\n    from unpooled import deep\nexcept ImportError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    line = "unpooled.deep needs PyTorch; run pip install 'unpooled[deep]'.\n"
+    assert done.stdout == 2 * line
+
+
 def test_the_readme_example_prints_what_it_shows() -> None:
     text = (ROOT / "README.md").read_text()
     code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()  # type: ignore[union-attr]
@@ -55,6 +94,16 @@ def test_the_readme_example_prints_what_it_shows() -> None:
     with redirect_stdout(printed):
         exec(code, {})
     assert printed.getvalue() == shown
+
+
+def test_no_picture_is_part_of_the_wheel() -> None:
+    """All else under src is code, or text of a few kilobytes."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    left_out = project["tool"]["hatch"]["build"]["targets"]["wheel"]["exclude"]
+    files = [path for path in (ROOT / "src").rglob("*") if "__pycache__" not in path.parts]
+    pictures = [path for path in files if path.suffix in (".png", ".svg", ".jpg", ".pdf", ".gif")]
+    assert pictures
+    assert all(any(fnmatch(path.name, rule) for rule in left_out) for path in pictures)
 
 
 def test_the_versions_agree() -> None:

@@ -329,7 +329,7 @@ def test_numpy_opens_the_file(tmp_path: Path) -> None:
     with np.load(tmp_path / "model") as arrays:
         assert same(arrays["arrays/cluster_centers_"], model.cluster_centers_)
         head = json.loads(arrays["model.json"])
-    assert head["format"] == "unpooled model 1"
+    assert head["format"] == "unpooled model 2"
     assert head["unpooled"] == unpooled.__version__
 
 

@@ -205,8 +205,8 @@ def sparse(shape: list[int], *arrays: Any) -> Any:
         (packed(unpooled.DGC())[:-30], DAMAGED),
         (forged(lambda head: ["a list"]), DAMAGED),
         (
-            forged(lambda head: head.update(format="unpooled model 2")),
-            "has the format 'unpooled model 2', not 'unpooled model 1'; .* or upgrade unpooled",
+            forged(lambda head: head.update(format="unpooled model 3")),
+            "has the format 'unpooled model 3', not 'unpooled model 2'; .* or upgrade unpooled",
         ),
         (forged(lambda head: head.update(model=3)), "holds no estimator"),
         (forged(with_init({"later": 1})), DAMAGED),
@@ -387,7 +387,7 @@ def test_fuzz_json(coded: Any) -> None:
 @pytest.mark.parametrize("depth", [100, 10_000, 1_000_000])
 def test_deep_json_is_refused(depth: int) -> None:
     bottomless = b'{"tuple": [' * depth + b"]}" * depth
-    head = b'{"format": "unpooled model 1", "model": %s}' % bottomless
+    head = b'{"format": "unpooled model 2", "model": %s}' % bottomless
     refuses(lambda: read(io.BytesIO(forged(members={"model.json": head}))), "damaged|no estimator")
 
 

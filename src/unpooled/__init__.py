@@ -1,7 +1,13 @@
 """Clusters data that cannot be pooled.
 
 Rows stay where they are; only declared, counted, policed summaries travel.
+
+Submodules such as ``unpooled.partition`` are there after ``import unpooled``; each is imported when
+it is first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from unpooled.estimators import (
     DGC,
@@ -20,6 +26,23 @@ from unpooled.estimators import (
     RandomFeatureKMeans,
 )
 from unpooled.persistence import load, save
+
+if TYPE_CHECKING:
+    from unpooled import baselines as baselines
+    from unpooled import datasets as datasets
+    from unpooled import deep as deep
+    from unpooled import drivers as drivers
+    from unpooled import graphs as graphs
+    from unpooled import image_sets as image_sets
+    from unpooled import losses as losses
+    from unpooled import metrics as metrics
+    from unpooled import partition as partition
+    from unpooled import persistence as persistence
+    from unpooled import preprocessing as preprocessing
+    from unpooled import protocols as protocols
+    from unpooled import testing as testing
+    from unpooled import trees as trees
+    from unpooled import wire as wire
 
 __all__ = [
     "DGC",
@@ -42,3 +65,23 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_SUBMODULES = frozenset(
+    [
+        *("baselines", "datasets", "deep", "drivers", "graphs", "image_sets", "losses", "metrics"),
+        *("partition", "persistence", "preprocessing", "protocols", "testing", "trees", "wire"),
+    ]
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SUBMODULES:
+        raise AttributeError(f"module 'unpooled' has no attribute {name!r}")
+    try:
+        return import_module(f"unpooled.{name}")
+    except ImportError as error:  # an extra that is not installed: the error says which
+        raise AttributeError(str(error)) from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES})

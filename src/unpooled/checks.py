@@ -12,11 +12,16 @@ from sklearn.utils import check_random_state
 
 from unpooled.errors import InputError
 
+MOST = 2**31 - 1
+"""The most of anything that options ask for: of more, nothing could be made."""
 
-def whole(name: str, value: Any, least: int) -> int:
-    """An integer that is at least ``least``."""
+
+def whole(name: str, value: Any, least: int, most: float = MOST) -> int:
+    """An integer from ``least`` to ``most``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
+    if int(value) > most:
+        raise InputError(f"{name}={value!r} must be a whole number of at most {most}.")
     return int(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib import rc_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -276,6 +278,11 @@ def test_a_page_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "page.png").stat().st_size > 10_000
     draw_page(found, SQUARES[:4], tmp_path / "few.png", y=["a", "b", "b", "a"])
     assert (tmp_path / "few.png").stat().st_size > 5_000
+    with rc_context({"svg.fonttype": "none"}):  # text as text, so that it can be read here
+        draw_page(found, SQUARES[:4], tmp_path / "few.svg", y=["zebra", "okapi", "okapi", "zebra"])
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "few.svg").read_text())
+    legends = [*map(str, np.unique(found.predict(SQUARES[:4]))), "okapi", "zebra"]
+    assert [text for text in drawn if text in legends] == legends
 
 
 def test_evaluations() -> None:

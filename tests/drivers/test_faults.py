@@ -60,8 +60,7 @@ def test_faults_are_the_same_however_users_are_hosted(name: str) -> None:
     options = Options(faults=faults)
     protocol = replace(PROTOCOLS[name], max_rounds=300)
     whole, *split = (
-        run_mesh(protocol, PARTIES, RING, blocks=blocks, options=options)
-        for blocks in (1, 2, 5)
+        run_mesh(protocol, PARTIES, RING, blocks=blocks, options=options) for blocks in (1, 2, 5)
     )
     for other in split:
         assert np.array_equal(whole.result["centers"], other.result["centers"])

@@ -19,7 +19,6 @@ from unpooled import load
 
 README = Path(__file__).parents[2] / "README.md"
 BESIDE_PYTHON = str(Path(sys.executable).parent)
-PARTS = ("scaler", "model")
 MEANS = [[60, 120], [80, 140], [60, 160]]
 
 
@@ -45,11 +44,14 @@ def test_three_terminals_give_a_standardised_clustering(trial: Path) -> None:
         for terminal in running:
             terminal.kill()
             terminal.communicate()
-    scaler, model = (load(trial / f"coordinator.run/{n}.unpooled") for n in PARTS)
-    assert _distance(scaler.mean_ + scaler.scale_ * model.cluster_centers_) < 2
     labels = (trial / "West.run/labels.csv").read_text().split()
     assert labels[0] == "label"
     assert len(labels) == 201
+    rows = np.loadtxt(trial / "west.csv", delimiter=",", skiprows=1)
+    for folder in ("coordinator.run", "West.run"):
+        model = load(trial / folder / "model.unpooled")
+        assert _distance(model.cluster_centers_) < 2
+        assert model.predict(rows).tolist() == [int(label) for label in labels[1:]]
 
 
 def test_three_peers_agree_on_a_clustering(trial: Path) -> None:

@@ -3,6 +3,7 @@
 from flwr.app import Context
 
 from unpooled.drivers.flower import Agreement
+from unpooled.errors import InputError
 from unpooled.protocols.feca import FeCA
 from unpooled.protocols.federated import FederatedKMeans
 from unpooled.protocols.oneshot import OneShotKMeans
@@ -17,9 +18,15 @@ def agreed(context: Context) -> Agreement:
         "federated": FederatedKMeans(OneShotKMeans(k, k), int(config["max-rounds"])),
         "feca": FeCA(k, k),
     }
+    method = str(config["method"])
+    if method not in protocols:
+        raise InputError(
+            f"The run config has method={method!r}, which is not known; give {', '.join(protocols)}"
+            " with --run-config."
+        )
     return Agreement(
-        protocols[str(config["method"])],
+        protocols[method],
         n_parties=int(config["n-parties"]),
-        columns=tuple(str(config["columns"]).split(",")),
+        columns=tuple(column.strip() for column in str(config["columns"]).split(",")),
         seed=int(config["seed"]),
     )

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from unpooled import __version__
 from unpooled.cli import keys, network
+from unpooled.cli.printing import printable
 from unpooled.errors import InputError, TooFewParties, UnpooledError
 
 EXPERIMENTS = {
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except UnpooledError as error:
-        print(f"unpooled: {error}", file=sys.stderr)
+        print(printable(f"unpooled: {error}"), file=sys.stderr)
         return 3 if isinstance(error, TooFewParties) else 2
     except KeyboardInterrupt:
         print("\nunpooled: stopped; what was written so far is kept.", file=sys.stderr)
@@ -52,8 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="unpooled", description="Clusters data that cannot be pooled."
     )
     parser.add_argument("--version", action="version", version=f"unpooled {__version__}")
@@ -103,5 +110,9 @@ def _reproduce(options: argparse.Namespace) -> None:
         if options.experiment != "deep-paper":
             raise InputError(f"{options.experiment} has no plan; leave out --plan.")
         given["plan"] = options.plan
-    for line in import_module(EXPERIMENTS[options.experiment]).report(options.runs, **given):
+    try:
+        experiment = import_module(EXPERIMENTS[options.experiment])
+    except ImportError as error:  # an extra that is not installed
+        raise InputError(f"{options.experiment} cannot be run: {error}") from error
+    for line in experiment.report(options.runs, **given):
         print(line, flush=True)

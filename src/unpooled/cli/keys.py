@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unpooled.cli.printing import say
 from unpooled.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ def _ca(options: argparse.Namespace) -> None:
     key, certificate = keys.new_ca(options.name)
     secret, public = options.to / "ca.key", options.to / "ca.pem"
     create({secret: (_secret(key), SECRET), public: (_public(certificate), PUBLIC)})
-    print(f"{secret}: keep it secret, here; whoever has it can admit anyone.")
-    print(f"{public}: give it to every party; it is not secret.\n")
+    say(f"{secret}: keep it secret, here; whoever has it can admit anyone.")
+    say(f"{public}: give it to every party; it is not secret.", "")
     _describe(certificate)
 
 
@@ -128,11 +129,11 @@ def _request(options: argparse.Namespace) -> None:
     key, request = keys.new_request(options.name, options.host)
     secret, public = options.to / f"{options.name}.key", options.to / f"{options.name}.csr"
     create({secret: (_secret(key), SECRET), public: (_public(request), PUBLIC)})
-    print(f"{secret}: keep it secret, here; nobody else needs it, not even the authority.")
-    print(f"{public}: send it to the authority, who runs `unpooled keys sign {public.name}`.")
-    print(f"{options.name}.pem and ca.pem come back: put them beside the key.\n")
+    say(f"{secret}: keep it secret, here; nobody else needs it, not even the authority.")
+    say(f"{public}: send it to the authority, who runs `unpooled keys sign {public.name}`.")
+    say(f"{options.name}.pem and ca.pem come back: put them beside the key.", "")
     _asked(keys.Request(options.name, keys.hosts_of(request), key.public_key()))
-    print("\nThe authority is shown the same key: read it out to them, over the phone say.")
+    say("", "The authority is shown the same key: read it out to them, over the phone say.")
 
 
 def _sign(options: argparse.Namespace) -> None:
@@ -140,15 +141,15 @@ def _sign(options: argparse.Namespace) -> None:
 
     ca, ca_key = keys.load_ca(options.ca)
     request = keys.load_request(options.file)
-    print(f"{options.file} asks for this; the key must be the one that {request.name} reads out:\n")
+    say(f"{options.file} asks for this; the key must be the one that {request.name} reads out:", "")
     _asked(request)
     certificate = keys.sign(request, ca, ca_key, options.days)
     public = options.to / f"{request.name}.pem"
     create({public: (_public(certificate), PUBLIC)})
-    print(f"\nSigned, until {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC.")
-    print(f"{public}: send it back to {request.name}, with ca.pem; neither is secret.")
-    print(f"The plan gets this line for {request.name}:\n")
-    print(f'fingerprint = "{_fingerprint(certificate)}"')
+    say("", f"Signed, until {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC.")
+    say(f"{public}: send it back to {request.name}, with ca.pem; neither is secret.")
+    say(f"The plan gets this line for {request.name}:", "")
+    say(f'fingerprint = "{_fingerprint(certificate)}"')
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -183,7 +184,7 @@ def _listed(hosts: Iterable[str]) -> str:
 
 def _table(**facts: str) -> None:
     for name, fact in facts.items():
-        print(f"  {name:<13}{fact}")
+        say(f"  {name:<13}{fact}")
 
 
 def _secret(key: Key) -> bytes:

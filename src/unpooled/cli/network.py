@@ -8,11 +8,17 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unpooled.cli.printing import say
 from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
 
 if TYPE_CHECKING:
-    from unpooled.deploy.run import Setting
+    from unpooled.deploy.check import Setting
+    from unpooled.deploy.data import OwnRows
+    from unpooled.deploy.own import Own
+    from unpooled.deploy.plan import Plan
+
+_NOTHING_SENT = "Nothing was sent."
 
 
 def add(commands: Any) -> None:
@@ -26,7 +32,9 @@ def add(commands: Any) -> None:
         if command is not coordinator:
             command.add_argument("--name", required=True, help="this party's name in the plan")
             command.add_argument("--data", type=Path, help="its rows: .npz, .csv or .parquet")
-            command.add_argument("--own", type=Path, metavar="FILE", help="the party's own file")
+            command.add_argument(
+                "--own", "--site", type=Path, metavar="FILE", help="the party's own file"
+            )
         command.add_argument(
             "--keys", type=Path, metavar="DIR", help="where NAME.key, NAME.pem and ca.pem are"
         )
@@ -34,7 +42,9 @@ def add(commands: Any) -> None:
             "--to", type=Path, metavar="DIR", help="for state and results (default: NAME.run)"
         )
         command.add_argument(
-            "--dry-run", action="store_true", help="list what would travel, and send nothing"
+            "--dry-run",
+            action="store_true",
+            help="list what would travel, check everything, and send nothing",
         )
         command.add_argument(
             "--plain",
@@ -46,53 +56,64 @@ def add(commands: Any) -> None:
 
 def _coordinator(options: argparse.Namespace) -> None:
     _need_extra()
+    from unpooled.deploy.check import refuse_coordinator
     from unpooled.deploy.dryrun import listed
     from unpooled.deploy.plan import read_plan
     from unpooled.deploy.run import coordinate
     from unpooled.drivers.net_star import COORDINATOR
 
-    plan = read_plan(options.plan)
+    plan, setting = read_plan(options.plan), _setting(options, COORDINATOR, None, None)
     if options.dry_run:
-        print("\n".join(listed(plan, COORDINATOR, None)))
+        say(*listed(plan, COORDINATOR, coordinates=True))
+        refuse_coordinator(plan, setting, resume=options.resume)
+        say(_NOTHING_SENT)
         return
-    coordinate(plan, _setting(options, COORDINATOR, None, None), resume=options.resume)
+    coordinate(plan, setting, resume=options.resume)
 
 
 def _party(options: argparse.Namespace) -> None:
-    _take_part(options, "take_part")
+    _take_part(options, star=True)
 
 
 def _peer(options: argparse.Namespace) -> None:
-    _take_part(options, "run_peer")
+    _take_part(options, star=False)
 
 
-def _take_part(options: argparse.Namespace, how: str) -> None:
+def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     _need_extra()
     from unpooled.deploy import run
-    from unpooled.deploy.data import read_rows
-    from unpooled.deploy.dryrun import listed
+    from unpooled.deploy.check import refuse_place, refuse_rows
+    from unpooled.deploy.dryrun import allowed, listed
     from unpooled.deploy.own import read_own
     from unpooled.deploy.plan import read_plan
 
     plan, own, name = read_plan(options.plan), read_own(options.own), options.name
     plan.member(name)
+    setting = _setting(options, name, own.keys, own.to)
     if options.dry_run:
-        print("\n".join(listed(plan, name, own.policy)))
+        say(*listed(plan, name))
+        refuse_place(plan, name, setting, star=star)
+        rows = _rows(options, plan, own)
+        refuse_rows(plan, name, own, rows)
+        say(*allowed(name, own.policy, rows), _NOTHING_SENT)
         return
+    part = run.take_part if star else run.run_peer
+    part(plan, name, own, lambda: _rows(options, plan, own), setting)
+
+
+def _rows(options: argparse.Namespace, plan: Plan, own: Own) -> OwnRows:
+    from unpooled.deploy.data import read_rows
+
     data = options.data or own.data
     if data is None:
-        raise InputError(f"{name} gives no data; add --data FILE, or data = to its own file.")
-    getattr(run, how)(
-        plan,
-        name,
-        own,
-        lambda: read_rows(data, name, plan.columns, own.weights),
-        _setting(options, name, own.keys, own.to),
-    )
+        raise InputError(
+            f"{options.name} gives no data; add --data FILE, or data = to its own file."
+        )
+    return read_rows(data, options.name, plan.columns, own.weights, own.id)
 
 
 def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path | None) -> Setting:
-    from unpooled.deploy.run import Setting
+    from unpooled.deploy.check import Setting
     from unpooled.drivers.zenoh_log import log_refusals
 
     screen = Screen(name)

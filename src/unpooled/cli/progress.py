@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
+from unpooled.cli.printing import printable
+
 _PAUSE = 0.1
 """Seconds between two pictures of the live line."""
 
@@ -44,7 +46,7 @@ class Screen(logging.Handler):
 
     def _line(self, text: str) -> None:
         width = shutil.get_terminal_size().columns - 1
-        sys.stdout.write(f"\r\x1b[K{self.name}: {text}"[: width + 4])
+        sys.stdout.write("\r\x1b[K" + printable(f"{self.name}: {text}")[:width])
         sys.stdout.flush()
         self._open = True
 
@@ -52,7 +54,7 @@ class Screen(logging.Handler):
         if self._open:
             sys.stdout.write("\n")
             self._open = False
-        print(f"{self.name}: {text}", flush=True)
+        print(printable(f"{self.name}: {text}"), flush=True)
 
 
 def _in_words(event: Mapping[str, Any]) -> str:

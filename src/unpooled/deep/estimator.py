@@ -314,10 +314,13 @@ class DeepFeCA(StarEstimator):
     def _n_rounds(self, run: Run) -> int:
         return int(run.result["rounds"])
 
-    def _keep(self, result: Body) -> None:
+    def _keep_embedding(self, result: Body) -> None:
         self.network_ = {name: np.array(result[name]) for name in (WEIGHTS, MEAN, SCALE)}
-        channels, height, width = map(int, result[IMAGE_SHAPE])
-        self.image_shape_ = channels, height, width
+        if IMAGE_SHAPE in result:
+            channels, height, width = map(int, result[IMAGE_SHAPE])
+            self.image_shape_ = channels, height, width
+        else:  # at a party, which has it from the plan
+            self.image_shape_ = shape_of(self.image_shape, None, self.n_features_in_)
 
     def _set_labels(self, table: Table) -> None:
         points = self._embedded(table.parties.rows)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _MAPPED = 2000
 """Images on the map: more are no clearer, and the map takes long."""
+_MARKS = "o^sD"
+_IN_A_COLUMN = 25
+"""Names in a column of the legend."""
 
 
 def draw_page(
@@ -62,12 +65,33 @@ def draw_page(
     panels = right.subplots(maps, 1, squeeze=False)[:, 0]
     coloured = [("by cluster", labels), ("by class", classes)][:maps]
     for axes, (title, colours) in zip(panels, coloured, strict=True):
-        numbers = np.unique(np.asarray(colours), return_inverse=True)[1]
-        axes.scatter(*where.T, c=numbers[chosen], cmap="tab20", s=4)
+        _draw_map(axes, where, np.asarray(colours), chosen)
         axes.set_title(f"Features, {title}")
-        axes.set_xticks([])
-        axes.set_yticks([])
     figure.savefig(file, dpi=110)
+
+
+def _draw_map(axes: Any, where: FloatArray, colours: Array, chosen: IntArray) -> None:
+    """The images as points, in the colours of all clusters or classes, which the legend names."""
+    import matplotlib
+
+    names, numbers = np.unique(colours, return_inverse=True)
+    palette = matplotlib.colormaps["tab10" if len(names) <= 10 else "tab20"]
+    for number, name in enumerate(names):
+        own = where[numbers[chosen] == number]
+        again, place = divmod(number, palette.N)  # other marks where colours come again
+        mark = _MARKS[again % len(_MARKS)]
+        axes.scatter(*own.T, color=palette(place), marker=mark, s=4, label=str(name))
+    axes.set_xticks([])
+    axes.set_yticks([])
+    columns = -(-len(names) // _IN_A_COLUMN)
+    axes.legend(
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        ncols=columns,
+        markerscale=3,
+        fontsize=7,
+        frameon=False,
+    )
 
 
 def _nearest(

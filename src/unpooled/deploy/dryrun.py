@@ -1,25 +1,27 @@
-"""What a plan would have travel, message by message, without sending anything."""
+"""What a plan would have travel, message by message, without sending anything.
+
+A dry run refuses what the run would (:mod:`unpooled.deploy.check`) and opens no connection.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unpooled.deploy.own import refuse_beyond
+from unpooled.deploy.data import OwnRows
 from unpooled.deploy.plan import Plan
-from unpooled.errors import PolicyRefusal
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import PartyId
-from unpooled.wire.policy import AtMost, Columns, Policy, Release, Size, Study
+from unpooled.wire.policy import AtMost, Columns, Deployment, Policy, Release, Size, Study
 from unpooled.wire.shapes import largest_size, most_numbers
 
 
-def listed(plan: Plan, name: PartyId, policy: Policy | None) -> Iterator[str]:
-    """Lines for a person to read; ``policy`` is a party's, None for the coordinator."""
+def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[str]:
+    """What would travel and stay, in lines for a person to read."""
     protocol, d = plan.protocol, len(plan.columns)
     yield f"{plan.source}: {plan.content['method']}, hash {plan.hash.hex()[:16]}, {name}"
     yield f"Columns: {', '.join(plan.columns)}. Talks to: {', '.join(plan.neighbours(name))}."
     yield ""
-    who = "each party" if policy is None else name
+    who = "each party" if coordinates else name
     yield f"What leaves {who}:"
     for release in protocol.releases:
         yield from _described(release, d)
@@ -39,9 +41,6 @@ def listed(plan: Plan, name: PartyId, policy: Policy | None) -> Iterator[str]:
         "that left), journal (what arrived), memory (what the party's steps remember, with a "
         "number for every row), known, incarnation, owner, run, lock, and the results."
     )
-    if policy is not None:
-        yield _verdict(plan, name, policy)
-    yield "Nothing was sent."
 
 
 def _described(release: Release, n_columns: int) -> Iterator[str]:
@@ -64,11 +63,16 @@ def _size(size: Size, n_columns: int) -> str:
     return str(size)
 
 
-def _verdict(plan: Plan, name: PartyId, policy: Policy) -> str:
-    try:
-        refuse_beyond(plan, name, policy)
-    except PolicyRefusal as refusal:
-        return f"REFUSED by the policy of {name}: {refusal}"
+def allowed(name: PartyId, policy: Policy, rows: OwnRows) -> Iterator[str]:
+    """That the party's policy and rows were looked at, and nothing is against the run."""
+    n_rows = len(rows.parties.rows)
+    yield f"{name} has {n_rows} rows for this."
+    if isinstance(policy, Deployment) and n_rows < policy.min_count:
+        yield (
+            f"They are fewer than its minimum count of {policy.min_count}: all about them will be "
+            "held back."
+        )
     if isinstance(policy, Study):
-        return f"The policy of {name} is study: everything above may leave, about single rows too."
-    return f"The policy of {name} allows this: {policy}"
+        yield f"The policy of {name} is study: everything above may leave, about single rows too."
+    else:
+        yield f"The policy of {name} allows this: {policy}"

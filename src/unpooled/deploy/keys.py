@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
 from typing import TypeGuard, TypeVar
 
@@ -98,7 +99,7 @@ def sign(request: Request, ca: x509.Certificate, ca_key: Key, days: int) -> x509
             f"The authority's certificate ended on {ca.not_valid_after_utc:%Y-%m-%d}; make a new "
             "one with `unpooled keys ca` in another folder."
         )
-    end = now + min(left, timedelta(min(whole("days", days, 1), left.days + 1)))
+    end = now + min(left, timedelta(min(whole("days", days, 1, inf), left.days + 1)))
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
     builder = (

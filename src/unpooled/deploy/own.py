@@ -4,6 +4,7 @@ All of it is optional, and the command line's options win over it::
 
     data = "north.csv"
     weights = "w"                # a column with a weight for each row
+    id = "patient"               # a column that names each row: labels.csv then has it too
     keys = "keys"                # the folder with NAME.key, NAME.pem and ca.pem
     to = "north.run"             # the state directory, where results are written too
 
@@ -27,7 +28,7 @@ from unpooled.types import PartyId
 from unpooled.wire.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, Release
 from unpooled.wire.shapes import most_numbers
 
-_PATHS = ("data", "keys", "to")
+_PATHS, _NAMED = ("data", "keys", "to"), ("weights", "id")
 _CAPS = tuple(cap.name for cap in fields(Deployment))
 
 
@@ -37,6 +38,7 @@ class Own:
 
     data: Path | None = None
     weights: str | None = None
+    id: str | None = None
     keys: Path | None = None
     to: Path | None = None
     policy: Policy = DEPLOYMENT
@@ -47,16 +49,15 @@ def read_own(path: Path | None) -> Own:
     if path is None:
         return Own()
     content, source = read_toml(path, "party's own file"), f"The party's own file {path}"
-    known = (*_PATHS, "weights", "policy")
+    known = (*_PATHS, *_NAMED, "policy")
     for key, value in content.items():
         if key not in known:
             raise InputError(f"{source} has {key!r}; it takes {', '.join(known)}.")
         if key != "policy" and not isinstance(value, str):
             raise InputError(f"{source} has {key} = {value!r}; give text in quotes.")
     places = {key: path.parent / content[key] for key in _PATHS if key in content}
-    return Own(
-        **places, weights=content.get("weights"), policy=_policy(content.get("policy", {}), source)
-    )
+    named = {key: content[key] for key in _NAMED if key in content}
+    return Own(**places, **named, policy=_policy(content.get("policy", {}), source))
 
 
 def _policy(table: Any, source: str) -> Policy:

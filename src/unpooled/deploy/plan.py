@@ -56,6 +56,8 @@ from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.standardised import Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import Parties, PartyId
+from unpooled.wire.codec import LIMITS
+from unpooled.wire.shapes import most_bytes
 
 _ESTIMATORS = {
     name: kind
@@ -313,6 +315,7 @@ def _check_protocol(plan: Plan) -> None:
         protocol = plan.protocol
     except UnpooledError as error:
         raise InputError(f"{plan.source} cannot be run: {error}") from None
+    _refuse_too_large(plan, protocol)
     kinds = [release.kind for release in protocol.releases]
     listed = plan.content["releases"]
     if not isinstance(listed, list) or sorted(map(str, listed)) != sorted(kinds):
@@ -321,6 +324,21 @@ def _check_protocol(plan: Plan) -> None:
             f"parameters asks for others; if that is what everybody agrees to, write releases = "
             f"{json.dumps(kinds)}."
         )
+
+
+def _refuse_too_large(plan: Plan, protocol: StarProtocol | MeshProtocol) -> None:
+    """Refuses a plan that may need messages which no codec takes: it could only end half-way."""
+    asks = protocol.asks if isinstance(protocol, StarProtocol) else ()
+    for release in (*protocol.releases, *asks):
+        size = most_bytes(release, len(plan.columns), None if plan.coordinator else 1)
+        if size is not None and size > LIMITS.max_bytes:
+            given = plan.content.get("parameters", {})
+            counts = {name: value for name, value in given.items() if type(value) is int}
+            largest = max(counts, key=lambda name: counts[name], default="the number of columns")
+            raise InputError(
+                f"{plan.source} may need {release.kind!r} messages of {size} bytes, but one holds "
+                f"{LIMITS.max_bytes} at most; lower {largest}."
+            )
 
 
 def _members(
@@ -414,7 +432,7 @@ def _parties(content: Mapping[str, Any], key: str, most: int, source: str) -> in
 
 def _whole(content: Mapping[str, Any], key: str, default: int, least: int, source: str) -> int:
     try:
-        return whole(key, content.get(key, default), least)
+        return whole(key, content.get(key, default), least, 2**32 - 1)
     except UnpooledError as error:
         raise InputError(f"{source}: {error}") from None
 

@@ -6,32 +6,30 @@ import csv
 import io
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from unpooled import __version__
+from unpooled.deploy.data import Ids
 from unpooled.deploy.plan import Plan
+from unpooled.drivers.options import Options, serving
 from unpooled.drivers.state import StateDirectory
 from unpooled.errors import ProtocolError
 from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels.centers import label
-from unpooled.persistence.file import write as write_model
+from unpooled.persistence.file import write
 from unpooled.preprocessing import StandardScaler
+from unpooled.preprocessing.carrying import carry_scaler
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.standardised import MEAN, SCALE, Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, FloatArray, IntArray
 
-FILES = (
-    "model.unpooled",
-    "scaler.unpooled",
-    "labels.csv",
-    "centers.csv",
-    "ledger.jsonl",
-    "manifest.json",
-)
+MODEL = "model.unpooled"
+FILES = (MODEL, "labels.csv", "centers.csv", "ledger.jsonl", "manifest.json")
 """What a run leaves for people and programs, as far as a role has it."""
 
 
@@ -43,12 +41,15 @@ def star_labels(protocol: StarProtocol, rows: FloatArray, result: Body) -> IntAr
                 f"The coordinator's result has no {name!r}, without which no row can be labelled; "
                 "see that it runs the same plan with the same release of unpooled."
             )
-    return label(protocol.embedded(rows, result), result["centers"])
+    with serving(Options()):  # so that it is rounded as in the run
+        return label(protocol.embedded(rows, result), result["centers"])
 
 
-def write_labels(state: StateDirectory, labels: IntArray) -> None:
-    """One label per row, in the order of the party's data."""
-    state.write("labels.csv", ("label\n" + "".join(f"{k}\n" for k in labels)).encode())
+def write_labels(state: StateDirectory, labels: IntArray, ids: Ids | None = None) -> None:
+    """One label per row, in the order of the party's data, behind the row's name if it has one."""
+    columns = [labels.tolist()] if ids is None else [ids.values, labels.tolist()]
+    header = ["label"] if ids is None else [ids.column, "label"]
+    _write_csv(state, "labels.csv", header, zip(*columns, strict=True))
 
 
 def write_centers(state: StateDirectory, plan: Plan, result: Body) -> None:
@@ -60,28 +61,34 @@ def write_centers(state: StateDirectory, plan: Plan, result: Body) -> None:
             names = [f"component {i}" for i in range(1, centers.shape[1] + 1)]
         else:
             centers = in_columns
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["cluster", *names])
-    lines.writerows([k, *map(repr, map(float, center))] for k, center in enumerate(centers))
-    state.write("centers.csv", text.getvalue().encode())
+    values = ([k, *map(repr, map(float, center))] for k, center in enumerate(centers))
+    _write_csv(state, "centers.csv", ["cluster", *names], values)
 
 
-def write_models(state: StateDirectory, plan: Plan, result: Body) -> None:
-    """The fitted estimator for ``unpooled.load``, and before it the scaler if there is one."""
-    if isinstance(plan.protocol, Standardised):
-        scaler = StandardScaler()
-        scaler.mean_, scaler.scale_ = np.array(result[MEAN]), np.array(result[SCALE])
-        scaler.var_ = scaler.scale_**2
-        _save(state, "scaler.unpooled", _with_columns(scaler, plan))
-    model: CentersEstimator = plan.estimator
+def write_model(
+    state: StateDirectory, plan: Plan, result: Body, *, shared_only: bool = False
+) -> None:
+    """The fitted estimator for ``unpooled.load``; it takes raw rows, standardised run or not.
+
+    A star party has only what is shared of the result: what it takes to label rows.
+    """
+    model: CentersEstimator = clone(plan.estimator)
+    _with_columns(model, plan)
     model.cluster_centers_ = np.array(result["centers"])
     if isinstance(plan.protocol, MeshProtocol):
         model.peer_centers_ = model.cluster_centers_[None]
         model.loss_ = model._loss()
     else:
-        model._keep(result)
-    _save(state, "model.unpooled", _with_columns(model, plan))
+        model._keep_embedding(result)
+        if not shared_only:
+            model._keep(result)
+    if isinstance(plan.protocol, Standardised):
+        scaler = StandardScaler()
+        scaler.mean_, scaler.scale_ = np.array(result[MEAN]), np.array(result[SCALE])
+        carry_scaler(model, _with_columns(scaler, plan))
+    data = io.BytesIO()
+    write(model, data)
+    state.write(MODEL, data.getvalue())
 
 
 def manifest(plan: Plan, name: str, result: Body, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +119,11 @@ def _with_columns(model: Any, plan: Plan) -> Any:
     return model
 
 
-def _save(state: StateDirectory, file: str, model: Any) -> None:
-    data = io.BytesIO()
-    write_model(model, data)
-    state.write(file, data.getvalue())
+def _write_csv(
+    state: StateDirectory, file: str, header: Sequence[str], lines: Iterable[Iterable[Any]]
+) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    state.write(file, text.getvalue().encode())

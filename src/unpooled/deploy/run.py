@@ -4,54 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from unpooled.deploy import results
-from unpooled.deploy.credentials import load_credentials
-from unpooled.deploy.names import check_endpoint, is_loopback
-from unpooled.deploy.own import Own, refuse_beyond
+from unpooled.deploy.check import (
+    Setting,
+    identified,
+    refuse_coordinator,
+    refuse_place,
+    refuse_rows,
+)
+from unpooled.deploy.data import OwnRows
+from unpooled.deploy.own import Own
 from unpooled.deploy.participation import attended, mesh_in_words, refuse_too_few, star_in_words
 from unpooled.deploy.plan import Member, Plan
-from unpooled.drivers.identity import Identity
 from unpooled.drivers.net_mesh import MeshPeer, Progress
 from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty, StarProgress
 from unpooled.drivers.network import Node, telling_others
 from unpooled.drivers.options import Options, serving
 from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, StateDirectory
-from unpooled.drivers.zenoh import Files, Place, ZenohTransport
-from unpooled.errors import InputError, StateError, UnpooledError
+from unpooled.drivers.state import StateDirectory
+from unpooled.drivers.zenoh import Place, ZenohTransport
+from unpooled.errors import StateError, UnpooledError
 from unpooled.kernels.assignment import nearest
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.star import StarProtocol
-from unpooled.types import Body, Parties, PartyId
+from unpooled.types import Body, PartyId
 from unpooled.wire.codec import LIMITS, Limits
 from unpooled.wire.shapes import largest_size
-
-Report: TypeAlias = Callable[[Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Where a party finds its keys and puts its files; ``plain`` is TCP on one machine."""
-
-    keys: Path
-    to: Path
-    plain: bool
-    report: Report
 
 
 def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
     """The coordinator's part of a plan."""
-    protocol = plan.protocol
-    if plan.coordinator is None or not isinstance(protocol, StarProtocol):
-        raise InputError(f"{plan.source} has no coordinator; run 'unpooled peer' for each peer.")
+    member, protocol = refuse_coordinator(plan, setting, resume=resume), plan.protocol
+    assert isinstance(protocol, StarProtocol)
     # A coordinator has no rows: whatever it says of its errors quotes none.
-    with _connected(plan, plan.coordinator, setting, resume=resume, why=str) as (state, node):
+    with _connected(plan, member, setting, why=str) as (state, node):
         run = StarCoordinator(
             protocol,
             plan.names,
@@ -66,7 +57,7 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
         with closing(run):
             setting.report({"event": "waiting", "for": plan.names})
             result = _run(run)
-            results.write_models(state, plan, result)
+            results.write_model(state, plan, result)
             results.write_centers(state, plan, result)
             rounds = [
                 {"kind": kind, "round": number, "answered": answered}
@@ -80,15 +71,15 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
 
 
 def take_part(
-    plan: Plan, name: PartyId, own: Own, read: Callable[[], Parties], setting: Setting
+    plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: Setting
 ) -> None:
     """A party's part of a plan with a coordinator; ``read`` reads its rows."""
-    member, protocol = plan.member(name), plan.protocol
-    if not isinstance(protocol, StarProtocol):
-        raise InputError(f"{plan.source} has no coordinator; run 'unpooled peer' for {name}.")
+    member, protocol = refuse_place(plan, name, setting, star=True), plan.protocol
+    assert isinstance(protocol, StarProtocol)
     with _connected(plan, member, setting) as (state, node):
-        refuse_beyond(plan, name, own.policy)
-        parties = read()
+        rows = read()
+        refuse_rows(plan, name, own, rows)
+        parties = rows.parties
         site = Site(protocol, parties[0], (plan.run_seed, plan.names.index(name)), own.policy)
         party = StarParty(
             protocol,
@@ -101,7 +92,9 @@ def take_part(
         with closing(party):
             setting.report({"event": "waiting", "for": [COORDINATOR]})
             result = _run(party)
-            results.write_labels(state, results.star_labels(protocol, parties.rows, result))
+            labels = results.star_labels(protocol, parties.rows, result)
+            results.write_labels(state, labels, rows.ids)
+            results.write_model(state, plan, result, shared_only=True)
             results.write_centers(state, plan, result)
             members = tuple(n for i, n in enumerate(plan.names) if i in party.members)
             facts = {"answered": party.clerk.answered, "refused": _refused(node)}
@@ -112,15 +105,15 @@ def take_part(
 
 
 def run_peer(
-    plan: Plan, name: PartyId, own: Own, read: Callable[[], Parties], setting: Setting
+    plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: Setting
 ) -> None:
     """A peer's part of a plan without a coordinator; ``read`` reads its rows."""
-    member, protocol = plan.member(name), plan.protocol
-    if not isinstance(protocol, MeshProtocol):
-        raise InputError(f"{plan.source} has a coordinator; run 'unpooled party' for {name}.")
+    member, protocol = refuse_place(plan, name, setting, star=False), plan.protocol
+    assert isinstance(protocol, MeshProtocol)
     with _connected(plan, member, setting) as (state, node):
-        refuse_beyond(plan, name, own.policy)
-        parties = read()
+        rows = read()
+        refuse_rows(plan, name, own, rows)
+        parties = rows.parties
         number = np.array([plan.names.index(name)])
         block = Block.of(parties, plan.topology, number, plan.run_seed, own.policy)
         peer = MeshPeer(
@@ -141,9 +134,9 @@ def run_peer(
             labels = nearest(
                 parties.rows, parties.owner, result["centers"], plan.estimator._loss().dissimilarity
             )
-            results.write_models(state, plan, mine)
+            results.write_model(state, plan, mine)
             results.write_centers(state, plan, mine)
-            results.write_labels(state, labels)
+            results.write_labels(state, labels, rows.ids)
             peer.part()
             facts = {"participation": peer.participation, "refused": _refused(node)}
             said = mesh_in_words(plan.names, peer)
@@ -157,7 +150,6 @@ def _connected(
     member: Member,
     setting: Setting,
     *,
-    resume: bool = True,
     why: Callable[[UnpooledError], str] | None = None,
 ) -> Iterator[tuple[StateDirectory, Node]]:
     """The directory and the place on the network, given back in the end, whatever happens.
@@ -167,11 +159,6 @@ def _connected(
     with ExitStack() as stack:
         state = StateDirectory(setting.to, plan.hash.hex(), member.name)
         stack.callback(state.close)
-        if not resume and (state.path / JOURNAL).exists():
-            raise StateError(
-                f"{state.path} has a run of this plan already; go on with it by --resume, or move "
-                "it away to begin another."
-            )
         node = _node(plan, member, state, setting)
         stack.callback(node.close)
         with telling_others(node, why):
@@ -218,18 +205,7 @@ def _done(
 
 def _node(plan: Plan, member: Member, state: StateDirectory, setting: Setting) -> Node:
     others = plan.neighbours(member.name)
-    if setting.plain:
-        for one in (member, *others.values()):
-            if one.endpoint and not is_loopback(check_endpoint(one.endpoint, plan.source)[0]):
-                raise InputError(
-                    f"--plain sends everything in clear, so it is for one machine only, but "
-                    f"{one.name} listens at {one.endpoint}; make keys, or use 127.0.0.1."
-                )
-        identity, files = Identity(member.name), None
-    else:
-        credentials = load_credentials(setting.keys, member, plan)
-        identity = credentials.identity
-        files = Files(credentials.key, credentials.certificate, credentials.ca)
+    identity, files = identified(plan, member, setting)
     place = Place(member.name, member.endpoint, {n: o.endpoint for n, o in others.items()})
     limits = _limits(plan)
     transport = ZenohTransport(place, files, largest=limits.max_bytes)

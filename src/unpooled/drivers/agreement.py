@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from hashlib import sha256
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Agreement:
     def __post_init__(self) -> None:
         whole("n_parties", self.n_parties, 1)
         whole("columns", self.n_columns, 1)
-        whole("seed", self.seed, 0)
+        whole("seed", self.seed, 0, inf)
 
     @property
     def n_columns(self) -> int:

@@ -58,12 +58,8 @@ class StateDirectory:
             ) from None
         mine = {"plan": plan, "name": name}
         owner = self.read_json("owner")
-        if owner is not None and owner != mine:
-            raise StateError(
-                f"{path} holds the state of {owner.get('name')} in another plan "
-                f"({str(owner.get('plan'))[:16]}, not {plan[:16]}); give {name} a directory of its "
-                "own with --to, or move this one away."
-            )
+        if owner is not None:
+            refuse_other_owner(path, owner, mine)
         self.write_json("owner", mine)
         known = self.read_json("incarnation")
         started = 0 if known is None else known.get("started")
@@ -115,6 +111,16 @@ class StateDirectory:
     def damaged(self, file: str) -> StateError:
         """What to raise when a file does not say what was written to it."""
         return StateError(f"{self.path / file} is damaged; move {self.path} away to start anew.")
+
+
+def refuse_other_owner(path: Path, owner: Mapping[str, Any], mine: Mapping[str, str]) -> None:
+    """Refuses a directory that is another party's, or another plan's."""
+    if owner != mine:
+        raise StateError(
+            f"{path} holds the state of {owner.get('name')} in another plan "
+            f"({str(owner.get('plan'))[:16]}, not {mine['plan'][:16]}); give {mine['name']} a "
+            "directory of its own with --to, or move this one away."
+        )
 
 
 class _Appended:

@@ -16,6 +16,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.errors import InputError
+from unpooled.estimators import prepared
 from unpooled.tables import Expected, Table, read
 from unpooled.types import FloatArray, IntArray
 
@@ -72,9 +73,15 @@ class CentersEstimator(
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
 
+    @property
+    def _centers(self) -> FloatArray:
+        """The centres where the rows of :meth:`_read_new` lie."""
+        return prepared.centers(self)
+
     def _read_new(self, X: Any) -> Table:
+        """New rows, raw as they are given, prepared as those of the fit were."""
         check_is_fitted(self, "n_features_in_")
-        return read_like_fitted(self, X)
+        return prepared.rows(self, read_like_fitted(self, X))
 
 
 def remember(model: Any, table: Table) -> None:

@@ -28,7 +28,7 @@ class EmbeddingEstimator(StarEstimator):
         how.refuse_kinds(parties.names, protocol.releases)
         return super()._run(protocol, parties, seed, how, history)
 
-    def _keep(self, result: Body) -> None:
+    def _keep_embedding(self, result: Body) -> None:
         self.embedding_by_ = {
             name: np.array(value) for name, value in result.items() if name.startswith("kernel.")
         }

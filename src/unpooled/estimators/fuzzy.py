@@ -75,7 +75,7 @@ class FuzzyCMeans(StarEstimator):
     def memberships(self, X: Any) -> Any:
         """The degree to which each row belongs to each cluster, in the container of ``X``."""
         table = self._read_new(X)
-        degrees = memberships(table.parties.rows, self.cluster_centers_, float(self.fuzzifier))
+        degrees = memberships(table.parties.rows, self._centers, float(self.fuzzifier))
         return table.restore(degrees)
 
     def _keep(self, result: Body) -> None:

@@ -228,5 +228,4 @@ class KernelKMeans(EmbeddingEstimator):
         return first if final == "one-shot" else FederatedKMeans(first)
 
     def _keep(self, result: Body) -> None:
-        super()._keep(result)
         self.eigenvalues_ = np.array(result["eigenvalues"])

@@ -118,5 +118,4 @@ class KernelPCAKMeans(EmbeddingEstimator):
         return s
 
     def _keep(self, result: Body) -> None:
-        super()._keep(result)
         self.eigenvalues_ = np.array(result["eigenvalues"])

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unpooled import checks
 from unpooled.drivers.local import Options, Run, run_star
-from unpooled.estimators import options
+from unpooled.estimators import options, prepared
 from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels import centers
 from unpooled.protocols.star import StarProtocol
@@ -30,6 +30,9 @@ class StarEstimator(CentersEstimator):
     of :mod:`unpooled.wire.policy`, or a dict with one for each party. ``remarks_`` says, party by
     party, what was held back for it. ``history_`` has what the coordinator noted: ``received``, the
     number of centroids, and for methods of several rounds ``cost`` and ``movement``.
+
+    The model of a run that standardised columns also has ``preparations_``, and takes raw rows; see
+    :mod:`unpooled.estimators.prepared`.
     """
 
     policy: Any
@@ -63,7 +66,9 @@ class StarEstimator(CentersEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        prepared.forget(self)  # what a model from a file was prepared by
         self.cluster_centers_ = found
+        self._keep_embedding(run.result)
         self._keep(run.result)
         self._set_labels(table)
         self.n_rounds_ = self._n_rounds(run)
@@ -84,8 +89,11 @@ class StarEstimator(CentersEstimator):
         """The method's own count, where it has one."""
         return int(run.result.get("rounds", np.array(run.traffic.rounds)))
 
+    def _keep_embedding(self, result: Body) -> None:
+        """Keeps what rows are embedded by, if they are: all that parties get of a result has it."""
+
     def _keep(self, result: Body) -> None:
-        """Keeps what only this method has."""
+        """Keeps what else only this method has."""
 
     def _set_labels(self, table: Table) -> None:
         rows, weights = table.parties.rows, table.parties.weights
@@ -94,10 +102,10 @@ class StarEstimator(CentersEstimator):
         self.inertia_ = centers.cost(rows, weights, self.cluster_centers_, labels)
 
     def _labels(self, rows: FloatArray) -> IntArray:
-        return centers.label(rows, self.cluster_centers_)
+        return centers.label(rows, self._centers)
 
     def _distances(self, rows: FloatArray) -> FloatArray:
-        return centers.distances(rows, self.cluster_centers_)
+        return centers.distances(rows, self._centers)
 
 
 class _History:

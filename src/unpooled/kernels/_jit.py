@@ -13,13 +13,13 @@ where they use it.
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numba
 from numba.core.event import Event, Listener, install_listener
@@ -34,6 +34,7 @@ _OPTIONS: dict[str, Any] = {
 }
 _INNER = {**_OPTIONS, "cache": False, "no_cpython_wrapper": True}
 _ONE_AT_A_TIME = Lock()
+_LOG = logging.getLogger("unpooled")
 
 prange = numba.prange
 
@@ -97,21 +98,25 @@ def one_at_a_time(function: Function) -> Function:
 
 @contextmanager
 def waits_explained() -> Iterator[None]:
-    """On a terminal, says so if anything has to be compiled."""
-    if not sys.stderr.isatty():
-        yield
-        return
+    """Says so, once, if anything has to be compiled: in a pipe or a notebook too.
+
+    It is a line of the log ``unpooled``, at a level that is shown unless somebody turned it off.
+    """
     with install_listener("numba:compile", _Teller()):
         yield
 
 
 class _Teller(Listener):
-    said = False
+    said: ClassVar[bool] = False
+    """In this process, by any thread."""
 
     def on_start(self, event: Event) -> None:
-        if not self.said:
-            print("unpooled: compiling for this machine, once (half a minute) ...", file=sys.stderr)
-        self.said = True
+        if not _Teller.said:
+            _Teller.said = True
+            _LOG.warning(
+                "unpooled is compiling for this machine, once (half a minute); python -m "
+                "unpooled.kernels.ahead does it ahead."
+            )
 
     def on_end(self, event: Event) -> None:
         pass

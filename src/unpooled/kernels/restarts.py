@@ -31,7 +31,7 @@ from threading import Lock
 import numpy as np
 
 from unpooled.chunks import in_chunks
-from unpooled.kernels._jit import jit
+from unpooled.kernels._jit import jit, waits_explained
 from unpooled.kernels.clusters import in_lanes
 from unpooled.types import FloatArray, IntArray
 
@@ -81,7 +81,8 @@ def best_labels(
         draws = _GENERATOR.random_sample((n_init, 1 + (n_clusters - 1) * trials))
     heights = np.cumsum(weights / weights.sum())
     first = np.searchsorted(heights / heights[-1], draws[:, 0], side="right")
-    labels, costs = all_starts(centred, np.array(weights), n_clusters, draws, first, tol)
+    with waits_explained():
+        labels, costs = all_starts(centred, np.array(weights), n_clusters, draws, first, tol)
     best = 0
     for t in range(1, n_init):
         # Of the same clusters in another order, which costs less is a matter of rounding.

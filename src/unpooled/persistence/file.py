@@ -22,11 +22,15 @@ from numpy.lib import format as npy
 from sklearn.base import BaseEstimator
 
 from unpooled.errors import InputError, InputTypeError
+from unpooled.estimators.star import StarEstimator
 from unpooled.persistence import classes, foreign, values
 from unpooled.persistence.values import Unreadable
 from unpooled.types import Array
 
-FORMAT = "unpooled model 1"
+FORMAT = "unpooled model 2"
+_OLDER = "unpooled model 1"
+"""Models of it carry no preparations: a standardised run kept its scaler in a file of its own."""
+_SCALER = "scaler.unpooled"
 _HEAD = "model.json"
 _KINDS = {**values.KINDS, **foreign.KINDS, **classes.KINDS}
 
@@ -65,12 +69,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """The estimator that :func:`save` wrote, with the same parameters and the same fit.
 
-    A file that is damaged, made by something else or of a newer format is refused.
+    A file that is damaged, made by something else or of a newer format is refused. So is the model
+    of a run with a coordinator that an older release wrote, which does not say how its rows were
+    prepared, unless ``scaler.unpooled`` of the same run is in the same folder.
     """
     name, source = _place(path)
     try:
         with source.open("rb") as file:
-            return read(file, name)
+            return read(file, name, source.parent)
     except OSError as error:
         raise InputError(
             f"{name} cannot be read ({error.strerror}); give a file that unpooled.save wrote."
@@ -104,11 +110,11 @@ def write(model: Any, file: IO[bytes]) -> None:
                 npy.write_array(member, array, version=(3, 0), allow_pickle=False)
 
 
-def read(file: IO[bytes], name: str = "The file") -> Any:
-    """The model in an open file, which ``name`` calls in a refusal."""
+def read(file: IO[bytes], name: str = "The file", folder: Path | None = None) -> Any:
+    """The model in an open file, which ``name`` calls in a refusal and which is in ``folder``."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return _read(archive, file.seek(0, os.SEEK_END))
+            model, written = _read(archive, file.seek(0, os.SEEK_END))
     except Exception as error:
         # A file is anyone's: zipfile, json, numpy and the values' own constructors each have
         # several ways of saying that it is not what we wrote.
@@ -117,15 +123,46 @@ def read(file: IO[bytes], name: str = "The file") -> Any:
         raise InputError(
             f"{name} {what}; give a file that unpooled.save wrote, or upgrade unpooled."
         ) from error
+    if written == _OLDER and _is_of_a_star_run(model):
+        _complete(model, name, folder)
+    return model
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> Any:
+def _is_of_a_star_run(model: Any) -> bool:
+    """Whether a run with a coordinator wrote it: who fits in one process has labels."""
+    fit = vars(model)
+    return isinstance(model, StarEstimator) and "cluster_centers_" in fit and "labels_" not in fit
+
+
+def _complete(model: Any, name: str, folder: Path | None) -> None:
+    """Has an older model carry the scaler of its run."""
+    if folder is None or not (folder / _SCALER).is_file():
+        raise InputError(
+            f"{name} is of an older release and does not say whether its run standardised columns; "
+            f"put {_SCALER} of the same run beside it, or run the plan again."
+        )
+    from unpooled.preprocessing.carrying import carry_scaler  # not part of `import unpooled`
+
+    scaler = load(folder / _SCALER)
+    try:
+        if list(scaler.feature_names_in_) != list(model.feature_names_in_):
+            raise ValueError
+        carry_scaler(model, scaler)
+    except Exception as error:  # a file is anyone's
+        raise InputError(
+            f"{name} and the {_SCALER} beside it are not of the same run; put that of the same run "
+            "there, or run the plan again."
+        ) from error
+
+
+def _read(archive: zipfile.ZipFile, size: int) -> tuple[Any, str]:
+    """The model, and the format that it is in."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
     if not stored or sum(member.file_size for member in members) > size:
         raise Unreadable("has members that are larger than the file or compressed")
     head = json.loads(archive.read(_HEAD))
-    if head["format"] != FORMAT:
+    if head["format"] not in (FORMAT, _OLDER):
         raise Unreadable(f"has the format {head['format']!r}, not {FORMAT!r}")
     unread = {member.filename for member in members}
 
@@ -139,4 +176,4 @@ def _read(archive: zipfile.ZipFile, size: int) -> Any:
     model = values.decode(head["model"], _KINDS, array)
     if not isinstance(model, BaseEstimator):
         raise Unreadable("holds no estimator")
-    return model
+    return model, head["format"]

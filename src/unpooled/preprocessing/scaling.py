@@ -63,14 +63,17 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """(x - mean) / deviation, in the container of ``X``."""
         table = self._read_new(X)
-        shift, scale = self._shift_and_scale()
-        return table.restore((table.parties.rows - shift) / scale)
+        return table.restore(self._prepared(table.parties.rows))
 
     def inverse_transform(self, X: Any) -> Any:
         """x deviation + mean, in the container of ``X``."""
         table = self._read_new(X)
         shift, scale = self._shift_and_scale()
         return table.restore(table.parties.rows * scale + shift)
+
+    def _prepared(self, rows: FloatArray) -> FloatArray:
+        shift, scale = self._shift_and_scale()
+        return np.asarray((rows - shift) / scale)
 
     def _shift_and_scale(self) -> tuple[FloatArray, FloatArray]:
         nothing, one = np.zeros(self.n_features_in_), np.ones(self.n_features_in_)

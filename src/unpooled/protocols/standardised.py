@@ -26,6 +26,8 @@ from unpooled.types import Body, FloatArray
 from unpooled.wire.policy import COLUMNS, Release
 
 MEAN, SCALE = "all.mean", "all.scale"
+_DUST = 8 * np.finfo(float).eps
+"""Relative to the size of what was added up."""
 
 
 @dataclass(frozen=True)
@@ -66,4 +68,21 @@ class Standardised(Embedded):
 
     def in_columns(self, result: Body) -> FloatArray | None:
         centers = self.inner.in_columns(result)
-        return None if centers is None else centers * result[SCALE] + result[MEAN]
+        return None if centers is None else in_units(centers, result[MEAN], result[SCALE])
+
+
+def in_units(centers: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """Standardised centres in the columns' own units, to the digits that are known of them.
+
+    A centre c s + m is known to a few ε of the larger of its parts, whatever is left of their sum:
+    where they cancel, all that is left is what rounding made, and a centre at 0 would come out as
+    5.6e-17. So every column is rounded where that begins, about 15 digits below its largest part.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # a coordinator may send anything
+        largest = np.abs(mean) + scale * np.maximum(np.abs(centers).max(axis=0, initial=0.0), 1.0)
+        moved = centers * scale + mean
+    places = np.floor(-np.log10(_DUST * np.minimum(largest, 1e300))).astype(int)
+    # Python's own round gives the float next to the decimal number; 0.0 makes -0.0 a plain zero.
+    columns = zip(moved.T.tolist(), places.tolist(), strict=True)
+    known = [[round(value, digits) + 0.0 for value in column] for column, digits in columns]
+    return np.ascontiguousarray(np.array(known).T.reshape(moved.shape))

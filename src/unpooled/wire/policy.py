@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -155,8 +156,8 @@ class Deployment:
 
     def __post_init__(self) -> None:
         whole("min_count", self.min_count, 1)
-        whole("max_rounds", self.max_rounds, 1)
-        whole("max_floats", self.max_floats, 1)
+        whole("max_rounds", self.max_rounds, 1, inf)
+        whole("max_floats", self.max_floats, 1, inf)
         if self.min_count == 2:
             raise InputError(
                 "min_count=2 hides nothing, since two numbers follow from their mean and spread; "

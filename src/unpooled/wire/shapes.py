@@ -1,14 +1,14 @@
 """Compares messages with what was declared of them: fields, shapes, types and numbers.
 
 A driver that receives messages from elsewhere asks :func:`misfit` before it hands one on; nothing
-in a message can make it raise. :func:`largest_size` and :func:`most_numbers` say before a run how
-much a message may come to.
+in a message can make it raise. :func:`largest_size`, :func:`most_numbers` and :func:`most_bytes`
+say before a run how much a message may come to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isinf
+from math import isinf, prod
 
 import numpy as np
 
@@ -78,22 +78,41 @@ def largest_size(release: Release, n_columns: int, users: int | None = None) -> 
 
 def most_numbers(release: Release, n_columns: int, users: int | None = None) -> int | None:
     """The numbers in the largest message of this kind; None if no bound is known."""
-    body = _largest(release, n_columns, users)
-    return None if body is None else sum(value.size for value in body.values())
+    shapes = _largest_shapes(release, n_columns, users)
+    return None if shapes is None else sum(map(prod, shapes.values()))
+
+
+def most_bytes(release: Release, n_columns: int, users: int | None = None) -> int | None:
+    """The bytes of these numbers, however many they are; None if no bound is known."""
+    shapes = _largest_shapes(release, n_columns, users)
+    if shapes is None:
+        return None
+    return sum(prod(shape) * _dtype(release, name).itemsize for name, shape in shapes.items())
 
 
 def _largest(release: Release, n_columns: int, users: int | None) -> Body | None:
     """The largest message of this kind. It takes no memory."""
-    body = {}
+    shapes = _largest_shapes(release, n_columns, users)
+    if shapes is None:
+        return None
+    return {
+        name: np.broadcast_to(np.zeros((), _dtype(release, name)), shape)
+        for name, shape in shapes.items()
+    }
+
+
+def _largest_shapes(
+    release: Release, n_columns: int, users: int | None
+) -> dict[str, tuple[int, ...]] | None:
+    shapes = {}
     for name in release.fields:
         if name not in release.shapes:
             return None
         most = [_most(size, n_columns) for size in release.shapes[name]]
         if any(map(isinf, most)):
             return None
-        shape = (*(() if users is None else (users,)), *map(int, most))
-        body[name] = np.broadcast_to(np.zeros((), _dtype(release, name)), shape)
-    return body
+        shapes[name] = (*(() if users is None else (users,)), *map(int, most))
+    return shapes
 
 
 def _most(size: Size, n_columns: int) -> float:

@@ -1,0 +1,94 @@
+"""Everything that a program refuses before anything is sent: in a run, and in a dry one.
+
+What it needs to open a connection (:func:`refuse_place`) comes first; once it has one, it can tell
+the others that its data or its policy are against the run (:func:`refuse_rows`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from unpooled.deploy.credentials import load_credentials
+from unpooled.deploy.data import OwnRows
+from unpooled.deploy.names import check_endpoint, is_loopback
+from unpooled.deploy.own import Own, refuse_beyond
+from unpooled.deploy.plan import Member, Plan
+from unpooled.drivers.identity import Identity
+from unpooled.drivers.state import JOURNAL, refuse_other_owner
+from unpooled.drivers.zenoh import Files
+from unpooled.errors import InputError, StateError
+from unpooled.estimators import options
+from unpooled.types import PartyId
+
+Report: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a party finds its keys and puts its files; ``plain`` is TCP on one machine."""
+
+    keys: Path
+    to: Path
+    plain: bool
+    report: Report
+
+
+def refuse_coordinator(plan: Plan, setting: Setting, *, resume: bool) -> Member:
+    """Refuses what a coordinator cannot run; who it is otherwise."""
+    if plan.coordinator is None:
+        raise InputError(f"{plan.source} has no coordinator; run 'unpooled peer' for each peer.")
+    _refuse_directory(plan, plan.coordinator.name, setting)
+    if not resume and (setting.to / JOURNAL).exists():
+        raise StateError(
+            f"{setting.to} has a run of this plan already; go on with it by --resume, or move it "
+            "away to begin another."
+        )
+    identified(plan, plan.coordinator, setting)
+    return plan.coordinator
+
+
+def refuse_place(plan: Plan, name: PartyId, setting: Setting, *, star: bool) -> Member:
+    """Refuses a party or peer that cannot even connect; who it is otherwise."""
+    member = plan.member(name)
+    if star != (plan.coordinator is not None):
+        has, command = ("no", "peer") if star else ("a", "party")
+        raise InputError(
+            f"{plan.source} has {has} coordinator; run 'unpooled {command}' for {name}."
+        )
+    _refuse_directory(plan, name, setting)
+    identified(plan, member, setting)
+    return member
+
+
+def refuse_rows(plan: Plan, name: PartyId, own: Own, rows: OwnRows) -> None:
+    """Refuses what a party's policy does not allow or its rows are not good for."""
+    refuse_beyond(plan, name, own.policy)
+    options.refuse_no_extent(rows.table)
+
+
+def identified(plan: Plan, member: Member, setting: Setting) -> tuple[Identity, Files | None]:
+    """Who a party is by its keys, and the files that the transport reads."""
+    if not setting.plain:
+        own = load_credentials(setting.keys, member, plan)
+        return own.identity, Files(own.key, own.certificate, own.ca)
+    for one in (member, *plan.neighbours(member.name).values()):
+        if one.endpoint and not is_loopback(check_endpoint(one.endpoint, plan.source)[0]):
+            raise InputError(
+                f"--plain sends everything in clear, so it is for one machine only, but "
+                f"{one.name} listens at {one.endpoint}; make keys, or use 127.0.0.1."
+            )
+    return Identity(member.name), None
+
+
+def _refuse_directory(plan: Plan, name: PartyId, setting: Setting) -> None:
+    """A directory that holds something else; it is only looked at."""
+    try:
+        owner = json.loads((setting.to / "owner").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return  # there is none, or whoever opens it will say what is wrong
+    if isinstance(owner, dict):
+        refuse_other_owner(setting.to, owner, {"plan": plan.hash.hex(), "name": name})
