@@ -200,6 +200,8 @@ def test_centres_in_units_have_no_dust() -> None:
     np.testing.assert_array_equal(found, [[0.0, 1e9 + 0.0015, 2e-200], [0.7, 1e9 - 0.0005, 0.0]])
     assert not np.signbit(found).any()
     assert repr(found[0].tolist()) == "[0.0, 1000000000.0015, 2e-200]"
+    extreme = in_units(np.ones((1, 2)), np.array([0.0, 1.7e308]), np.array([1e-320, 1e308]))
+    np.testing.assert_array_equal(extreme, [[0.0, np.inf]])
 
 
 def test_labels_come_with_the_rows_names(tmp_path: Path) -> None:

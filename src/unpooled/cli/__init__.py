@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
+    """Quotes arguments, which may come from anywhere."""
+
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 

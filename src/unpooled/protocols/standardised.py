@@ -81,7 +81,7 @@ def in_units(centers: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatA
     with np.errstate(over="ignore", invalid="ignore"):  # a coordinator may send anything
         largest = np.abs(mean) + scale * np.maximum(np.abs(centers).max(axis=0, initial=0.0), 1.0)
         moved = centers * scale + mean
-    places = np.floor(-np.log10(_DUST * np.minimum(largest, 1e300))).astype(int)
+    places = np.floor(-np.log10(_DUST * np.clip(largest, 1e-300, 1e300))).astype(int)
     # Python's own round gives the float next to the decimal number; 0.0 makes -0.0 a plain zero.
     columns = zip(moved.T.tolist(), places.tolist(), strict=True)
     known = [[round(value, digits) + 0.0 for value in column] for column, digits in columns]
