@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array
 
 from unpooled.chunks import in_chunks
 from unpooled.errors import InputError, InputTypeError
-from unpooled.types import Array, FloatArray, IntArray, Parties, PartyId
+from unpooled.types import A, Array, FloatArray, IntArray, Parties, PartyId, PerRow
 
 LARGEST = 1e150
 """Beyond this the square of a distance is no number any more."""
@@ -31,6 +31,8 @@ class Expected:
     estimator: str
     n_features: int | None = None
     columns: tuple[str, ...] | None = None
+    groups: str | None = None
+    """The column that named each row's party, which new tables may have or lack."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,11 @@ class Table:
     """The keys of a dict."""
     order: IntArray | None
     """Where each of the parties' rows stands in the one table that was given."""
-    container: type = list
+    container: type[list[Any]] | type[tuple[Any, ...]] = list
     plain: bool = False
     """One table without groups, as any scikit-learn estimator takes it."""
+    groups: str | None = None
+    """The column that named each row's party."""
 
     @cached_property
     def extent(self) -> tuple[FloatArray, FloatArray]:
@@ -55,13 +59,13 @@ class Table:
         low, high = zip(*parts, strict=True)
         return np.min(low, axis=0), np.max(high, axis=0)
 
-    def restore(self, values: Array) -> Any:
+    def restore(self, values: A) -> PerRow[A]:
         """One value per row, in the container the rows came in."""
         if self.order is not None:
             restored = np.empty_like(values)
             restored[self.order] = values
             return restored
-        parts = np.split(values, self.parties.offsets[1:-1])
+        parts: Any = np.split(values, self.parties.offsets[1:-1])
         if self.keys is not None:
             return dict(zip(self.keys, parts, strict=True))
         return self.container(parts)
@@ -93,11 +97,25 @@ class Table:
 
 def read(X: Any, groups: Any, sample_weight: Any, expected: Expected) -> Table:
     """The table in any of the forms that ``fit`` takes, checked."""
+    X = _collected(X)
     table = _one_table(X, groups, expected) if not _has_parties(X) else _many(X, groups, expected)
     weights = _weights(sample_weight, table)
     table = replace(table, parties=replace(table.parties, weights=weights))
     _refuse_bad_numbers(table)
     return table
+
+
+def _collected(X: Any) -> Any:
+    """The same with polars' lazy frames read in."""
+    if isinstance(X, Mapping) and any(map(_is_lazy, X.values())):
+        return {key: _collected(item) for key, item in X.items()}
+    if type(X) in (list, tuple) and any(map(_is_lazy, X)):
+        return type(X)(map(_collected, X))
+    return X.collect() if _is_lazy(X) else X
+
+
+def _is_lazy(item: Any) -> bool:
+    return hasattr(item, "collect") and hasattr(item, "collect_schema")
 
 
 def _has_parties(X: Any) -> bool:
@@ -116,6 +134,11 @@ def _is_table(item: Any) -> bool:
 
 
 def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
+    named = groups if isinstance(groups, str) else None
+    if named is not None:
+        X, groups = _apart(X, named)
+    else:
+        X = _without(X, expected.groups)
     columns = _column_names(X)
     if expected.columns is not None and columns is not None:
         X, columns = _by_name(X, columns, expected.columns, "X"), expected.columns
@@ -132,7 +155,8 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
             f"{len(rows)} rows."
         )
     if missing:
-        raise InputError("groups has a missing value; every row must name its party.")
+        where = "groups" if named is None else f"The column {named!r}, which names the parties,"
+        raise InputError(f"{where} has a missing value; every row must name its party.")
     try:
         names, owner = np.unique(groups, return_inverse=True)
     except TypeError:
@@ -143,7 +167,29 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
         raise InputError("Two groups have the same name once written out; name them apart.")
     rows = rows if in_order else rows[order]
     table = Parties(tuple(map(str, names)), rows, offsets, np.ones(len(rows)))
-    return Table(table, columns, None, order)
+    return Table(table, columns, None, order, groups=named)
+
+
+def _apart(X: Any, name: str) -> tuple[Any, Any]:
+    """A frame without the column that names each row's party, and that column."""
+    columns = _column_names(X)
+    if columns is None:
+        raise InputError(
+            f"groups={name!r} would be a column's name, but X has no named columns; give a data "
+            "frame, or groups as a list with the party of each row."
+        )
+    if name not in columns:
+        raise InputError(
+            f"groups={name!r} is no column of X, which has {', '.join(map(repr, columns))}; name "
+            "one of them, or give groups as a list with the party of each row."
+        )
+    return _without(X, name), X[name]
+
+
+def _without(X: Any, name: str | None) -> Any:
+    """The table without the column of this name, if it has one."""
+    columns = _column_names(X) or ()
+    return X[[column for column in columns if column != name]] if name in columns else X
 
 
 def _many(X: Any, groups: Any, expected: Expected) -> Table:
@@ -151,6 +197,7 @@ def _many(X: Any, groups: Any, expected: Expected) -> Table:
         raise InputError("groups goes with one table; X already has one table per party.")
     keys = tuple(X) if isinstance(X, Mapping) else None
     items: Sequence[Any] = list(X.values()) if keys is not None else list(X)
+    items = [_without(item, expected.groups) for item in items]
     names = [str(key) for key in keys] if keys is not None else [str(i) for i in range(len(items))]
     if not items:
         raise InputError("X has no parties; give one table per party.")
@@ -215,8 +262,27 @@ def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
         # Up to the first bracket: from there on scikit-learn quotes the values themselves.
         reason = " ".join(str(error).split()).split(". ")[0].split(" [")[0].rstrip(".:")
         refusal = InputTypeError if isinstance(error, TypeError) else InputError
-        raise refusal(f"{who} cannot be read as a table of numbers: {reason}.") from None
+        where = _no_number_in(X)
+        raise refusal(f"{who} cannot be read as a table of numbers: {reason}{where}.") from None
     return rows
+
+
+def _no_number_in(X: Any) -> str:
+    """The first column that is not of numbers, as the end of a sentence; nothing if there is none.
+
+    Columns are tried one by one, which takes long where nothing is wrong.
+    """
+    try:
+        table = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):
+        return ""
+    names = _column_names(X) or range(table.shape[1] if table.ndim == 2 else 0)
+    for name, column in zip(names, table.T, strict=False):
+        try:
+            column.astype(np.float64)
+        except (OverflowError, TypeError, ValueError):
+            return f" in column {name!r}; leave that column out or make numbers of it"
+    return ""
 
 
 def _column_names(X: Any) -> tuple[str, ...] | None:

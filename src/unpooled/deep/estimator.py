@@ -142,6 +142,7 @@ class DeepFeCA(StarEstimator):
         checkpoint: Any = None,
         quorum: int | None = None,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -168,6 +169,7 @@ class DeepFeCA(StarEstimator):
         self.checkpoint = checkpoint
         self.quorum = quorum
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -315,17 +317,12 @@ class DeepFeCA(StarEstimator):
         return int(run.result["rounds"])
 
     def _keep(self, result: Body) -> None:
+        self.n_iter_ = int(result["rounds"])
         self.network_ = {name: np.array(result[name]) for name in (WEIGHTS, MEAN, SCALE)}
         channels, height, width = map(int, result[IMAGE_SHAPE])
         self.image_shape_ = channels, height, width
 
-    def _set_labels(self, table: Table) -> None:
-        points = self._embedded(table.parties.rows)
-        labels = centers.label(points, self.cluster_centers_)
-        self.labels_ = table.restore(labels)
-        self.inertia_ = centers.cost(points, table.parties.weights, self.cluster_centers_, labels)
-
-    def _read_new(self, X: Any) -> Table:
+    def _read_new(self, X: Any, groups: Any = None, sample_weight: Any = None) -> Table:
         check_is_fitted(self, "n_features_in_")
         rows, seen = flattened(X, self.channels)
         if seen is not None and seen != self.image_shape_:
@@ -333,7 +330,7 @@ class DeepFeCA(StarEstimator):
                 f"The images are {seen} (channels, height, width), but those that {_NAME} was "
                 f"fitted on are {self.image_shape_}; resize them, or see channels."
             )
-        return super()._read_new(rows)
+        return super()._read_new(rows, groups, sample_weight)
 
     def embed(self, X: Any) -> Any:
         """The images as points of the unit sphere, on which ``cluster_centers_`` lie."""
@@ -365,12 +362,6 @@ class DeepFeCA(StarEstimator):
     def _features(self, rows: FloatArray) -> FloatArray:
         with serving(Options()):
             return self._fitted.features(rows, self.network_)
-
-    def _labels(self, rows: FloatArray) -> IntArray:
-        return centers.label(self._embedded(rows), self.cluster_centers_)
-
-    def _distances(self, rows: FloatArray) -> FloatArray:
-        return centers.distances(self._embedded(rows), self.cluster_centers_)
 
     def _for_drawing(
         self, X: Any, y: Any
@@ -471,7 +462,7 @@ def _described(params: dict[str, Any]) -> list[tuple[str, str]]:
 
     Functions are known by their names, modules by what is in them.
     """
-    apart = {"checkpoint", "device", "random_state"}
+    apart = {"checkpoint", "device", "random_state", "verbose"}
     words = []
     for name, value in sorted(params.items()):
         if name in apart:

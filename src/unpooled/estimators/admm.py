@@ -33,6 +33,7 @@ class ADMMKMeans(MeshEstimator):
         max_rounds: int = 1000,
         tol: float = 1e-6,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -43,6 +44,7 @@ class ADMMKMeans(MeshEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self) -> Loss:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import one_of, whole
 from unpooled.drivers.local import Options, Run, run_star
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.graphs import topology
 from unpooled.kernels.coreset import prices
@@ -63,8 +64,9 @@ class CoresetKMeans(StarEstimator):
         coreset_size: int = 500,
         objective: str = "kmeans",
         graph: Any = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -73,6 +75,7 @@ class CoresetKMeans(StarEstimator):
         self.graph = graph
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> coreset.CoresetKMeans:
@@ -80,7 +83,7 @@ class CoresetKMeans(StarEstimator):
             n_clusters,
             coreset_size=whole("coreset_size", self.coreset_size, 1),
             objective=one_of("objective", self.objective, tuple(coreset.OBJECTIVES)),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
         )
 
     def _run(
@@ -98,6 +101,10 @@ class CoresetKMeans(StarEstimator):
 
     def _set_labels(self, table: Table) -> None:
         super()._set_labels(table)
-        if self.objective == "kmedian":
-            paid, _ = prices(table.parties.rows, self.cluster_centers_, 1)
-            self.inertia_ = float((table.parties.weights * paid).sum())
+        self.inertia_ = self._cost(table)
+
+    def _cost(self, table: Table) -> float:
+        if self.objective == "kmeans":
+            return super()._cost(table)
+        paid, _ = prices(table.parties.rows, self.cluster_centers_, 1)
+        return float((table.parties.weights * paid).sum())

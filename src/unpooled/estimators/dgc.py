@@ -80,6 +80,7 @@ class DGC(MeshEstimator):
         max_rounds: int = 1000,
         tol: float = 1e-6,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -96,6 +97,7 @@ class DGC(MeshEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _start(self, n_clusters: int, parties: Parties) -> Start:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from unpooled.checks import flag, one_of, whole, whole_or_none
+from unpooled.checks import flag, one_of, whole_or_none
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import feca
 from unpooled.types import Body, Parties
@@ -50,8 +51,9 @@ class FeCA(StarEstimator):
         local_clusters: int | None = None,
         radius: str = "empirical",
         merge: bool = True,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -60,6 +62,7 @@ class FeCA(StarEstimator):
         self.merge = merge
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> feca.FeCA:
@@ -68,7 +71,7 @@ class FeCA(StarEstimator):
             local_clusters=whole_or_none("local_clusters", self.local_clusters, 1) or n_clusters,
             radius=one_of("radius", self.radius, feca.RADII),
             merge=flag("merge", self.merge),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
         )
 
     def _keep(self, result: Body) -> None:

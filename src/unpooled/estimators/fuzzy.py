@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.kernels.fuzzy import memberships
+from unpooled.kernels.fuzzy import fuzzy_cost, memberships
 from unpooled.protocols import fuzzy
-from unpooled.types import Body, Parties
+from unpooled.tables import Table
+from unpooled.types import Body, FloatArray, Parties, PerRow
 
 
 class FuzzyCMeans(StarEstimator):
@@ -47,8 +49,9 @@ class FuzzyCMeans(StarEstimator):
         max_rounds: int = 10,
         tol: float = 1e-4,
         local_steps: int | None = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -59,6 +62,7 @@ class FuzzyCMeans(StarEstimator):
         self.local_steps = local_steps
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> fuzzy.FuzzyCMeans:
@@ -69,14 +73,30 @@ class FuzzyCMeans(StarEstimator):
             max_rounds=whole("max_rounds", self.max_rounds, 1),
             tol=number("tol", self.tol),
             local_steps=whole_or_none("local_steps", self.local_steps, 1),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
         )
 
-    def memberships(self, X: Any) -> Any:
-        """The degree to which each row belongs to each cluster, in the container of ``X``."""
+    def memberships(self, X: Any) -> PerRow[FloatArray]:
+        """The degree to which each row belongs to each cluster.
+
+        Parameters
+        ----------
+        X : array, data frame, or list, tuple or dict of these
+            New rows, with the columns that ``fit`` saw.
+
+        Returns
+        -------
+        degrees : array of shape (n, K), or list, tuple or dict of these
+            A line for each row, which adds up to 1, in the container of ``X``.
+        """
         table = self._read_new(X)
         degrees = memberships(table.parties.rows, self.cluster_centers_, float(self.fuzzifier))
         return table.restore(degrees)
 
+    def _cost(self, table: Table) -> float:
+        m = float(self.fuzzifier)
+        return fuzzy_cost(table.parties.rows, table.parties.weights, self.cluster_centers_, m)
+
     def _keep(self, result: Body) -> None:
         self.converged_ = bool(result["converged"])
+        self.n_iter_ = int(result["rounds"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -83,10 +83,11 @@ class GossipKMeans(MeshEstimator):
         topology: str = "shared",
         averaging: str = "gossip",
         init: Any = "tree",
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         max_rounds: int = 1000,
         tol: float = 1e-6,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -101,6 +102,7 @@ class GossipKMeans(MeshEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     @property
@@ -117,7 +119,7 @@ class GossipKMeans(MeshEstimator):
         )
 
     def _start(self, n_clusters: int, parties: Parties) -> Start:
-        n_init = whole("n_init", self.n_init, 1)
+        n_init = options.starts(self.n_init)
         if isinstance(self.init, str):
             one_of("init", self.init, ("tree",))
             return Start(n_clusters, "tree", n_init=n_init)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from unpooled.checks import flag, number, number_or, one_of, whole
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
@@ -133,8 +134,9 @@ class KernelKMeans(EmbeddingEstimator):
         normalise: bool = False,
         final: Any = None,
         coreset_size: int = 1000,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -155,6 +157,7 @@ class KernelKMeans(EmbeddingEstimator):
         self.coreset_size = coreset_size
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
@@ -218,7 +221,7 @@ class KernelKMeans(EmbeddingEstimator):
         return method(kernel, n_clusters, s, rounds, threshold, tol)
 
     def _inner(self, n_clusters: int, fast: bool) -> StarProtocol:
-        n_init = whole("n_init", self.n_init, 1)
+        n_init = options.starts(self.n_init)
         final = ("one-shot" if fast else "coreset") if self.final is None else self.final
         final = one_of("final", final, FINAL)
         if final == "coreset":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from unpooled.checks import number_or, one_of, whole
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.kernels.features import KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
@@ -74,8 +75,9 @@ class KernelPCAKMeans(EmbeddingEstimator):
         sketch: int = 50,
         width: int = 250,
         coreset_size: int = 1000,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -89,13 +91,14 @@ class KernelPCAKMeans(EmbeddingEstimator):
         self.coreset_size = coreset_size
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
         name = one_of("kernel", self.kernel, KERNELS)
         # As published: independent frequencies with phases, so that their number may be odd.
         kernel = Kernel(name, whole("n_features", self.n_features, 1), "independent", "phase")
-        size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
+        size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         n_points = whole("n_points", self.n_points, 1)
         return Protocol(
             kernel,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import ceil, sqrt
-from typing import Any
+from typing import Any, Literal
 
-from unpooled.checks import whole, whole_or_none
+from unpooled.checks import whole_or_none
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import kfed
 from unpooled.types import Parties
@@ -37,14 +38,16 @@ class KFED(StarEstimator):
         n_clusters: int = 8,
         *,
         local_clusters: int | None = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.local_clusters = local_clusters
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> kfed.KFED:
@@ -56,4 +59,4 @@ class KFED(StarEstimator):
                 f"local_clusters={local} at {len(parties)} parties makes fewer than n_clusters="
                 f"{n_clusters} centroids; ask for at least {ceil(n_clusters / len(parties))}."
             )
-        return kfed.KFED(n_clusters, local, whole("n_init", self.n_init, 1))
+        return kfed.KFED(n_clusters, local, options.starts(self.n_init))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from unpooled.checks import whole
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import matched
 from unpooled.types import Parties
@@ -32,14 +32,16 @@ class MatchedAveraging(StarEstimator):
         self,
         n_clusters: int = 8,
         *,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> matched.MatchedAveraging:
-        return matched.MatchedAveraging(n_clusters, whole("n_init", self.n_init, 1))
+        return matched.MatchedAveraging(n_clusters, options.starts(self.n_init))

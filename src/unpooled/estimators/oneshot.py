@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import flag, fraction, one_of, whole
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import oneshot
 from unpooled.types import Parties
@@ -56,12 +57,13 @@ class OneShotKMeans(StarEstimator):
         n_clusters: Any = 8,
         *,
         local_clusters: Any = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         send: str = "counts",
         trim: float = 0.0,
         refine: bool = False,
         max_clusters: int = 30,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -72,13 +74,14 @@ class OneShotKMeans(StarEstimator):
         self.refine = refine
         self.max_clusters = max_clusters
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int | None, parties: Parties) -> oneshot.OneShotKMeans:
         protocol = oneshot.OneShotKMeans(
             n_clusters,
             self._local_clusters(n_clusters),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
             send=one_of("send", self.send, oneshot.SENT),
             trim=fraction("trim", self.trim),
             refine=flag("refine", self.refine),

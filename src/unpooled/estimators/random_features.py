@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import number_or, one_of, whole
+from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
@@ -62,8 +63,9 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         coreset_size: int = 500,
         frequencies: str = "independent",
         form: str = "phase",
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -75,6 +77,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         self.form = form
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
@@ -82,6 +85,6 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         form = one_of("form", self.form, FORMS)
         count = feature_count(whole("n_features", self.n_features, 1), 1, name, form)
         kernel = Kernel(name, count, one_of("frequencies", self.frequencies, FREQUENCIES), form)
-        size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
+        size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         gamma = number_or("mean-distance", "gamma", self.gamma)
         return Protocol(kernel, gamma, CoresetKMeans(n_clusters, size, n_init=n_init))
