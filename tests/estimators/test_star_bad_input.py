@@ -151,7 +151,7 @@ def test_tolerances(name: str, value: Any) -> None:
         ("FederatedKMeans", {"init": np.full((2, 3), 1e200)}, "init has a value that is NaN or be"),
         ("FederatedKMeans", {"init": [["a"]]}, "init is a list that is no array of numbers"),
         ("FederatedKMeans", {"init": 1j * np.ones((2, 3))}, "init is a ndarray that is no array"),
-        ("FederatedKMeans", {"init": lambda x: x}, r"init=<func.* cannot be called .*\(TypeError\)"),
+        ("FederatedKMeans", {"init": lambda x: x}, r"init=<func.* cannot be called on"),
         ("FederatedKMeans", {"init": lambda x, k, s: x[:1]}, r"init has shape \(1, 3\); it must"),
         ("FederatedKMeans", {"init": lambda x, k, s: "rows"}, "init is a str that is no array"),
     ],

@@ -8,12 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number, whole
+from unpooled.drivers.local import Options, Run
 from unpooled.errors import InputError
 from unpooled.estimators import options
+from unpooled.estimators.history import History
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import federated, sketch
 from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.tables import Table
+from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, FloatArray, Parties
 
 _STARTS = ("one-shot", *sketch.NAMES)
@@ -152,16 +154,18 @@ default="one-shot"
             ) from error
         return options.given_centers(centers, n_clusters, Parties.of([points]))
 
-    def _fit(self, table: Table) -> None:
+    def _run(
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: History
+    ) -> Run:
         given = not isinstance(self.init, str) and not callable(self.init)
         if given and self._n_starts() > 1:
             warnings.warn(
                 "Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        super()._fit(table)
+        return super()._run(protocol, parties, seed, how, history)
 
     def _keep(self, result: Body) -> None:
         self.converged_ = bool(result["converged"])
