@@ -28,24 +28,50 @@ class CoresetKMeans(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    coreset_size : rows drawn in all, with replacement; errors fall as its square root
-    objective : "kmeans" (rows pay squared distances) or "kmedian" (distances)
-    graph : None for a coordinator that hears all parties; else "ring", "path", "star", "complete",
-        a networkx graph or an adjacency matrix, along whose lowest breadth-first tree everything is
-        passed on to the party at its root, seen by the parties on the way: the same result, see
-        :mod:`unpooled.drivers.relay`
-    n_init : starts of every clustering, the parties' and the last one
-    policy : what parties let out: "study", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    coreset_size : int, default=500
+        Rows drawn in all, with replacement; errors fall as its square root.
+    objective : {"kmeans", "kmedian"}, default="kmeans"
+        What rows pay: squared distances, or distances.
+    graph : str, networkx graph, adjacency matrix or None, default=None
+        None for a coordinator that hears all parties; else "ring", "path", "star", "complete" or a
+        graph, along whose lowest breadth-first tree everything is passed on to the party at its
+        root, seen by the parties on the way: the same result, see :mod:`unpooled.drivers.relay`.
+    n_init : int or "auto", default=10
+        Starts of every clustering, the parties' and the last one; "auto" makes 10.
+    policy : {"study"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, d)
-    coreset_, coreset_weights_ : the sample with its weights, some of which may be negative
-    inertia_ : what all rows pay: the sum of w times squared distances, for k-median of distances
-    history_ : ``received``, the size of the coreset with centres, and ``cost``, what it pays
-    labels_, n_rounds_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        What all rows pay: the sum of w times squared distances, for k-median of distances;
+        ``score`` is minus that.
+    coreset_ : array of shape (n, d)
+        The sample.
+    coreset_weights_ : array of shape (n,)
+        Its weights, some of which may be negative.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------

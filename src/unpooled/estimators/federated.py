@@ -32,14 +32,13 @@ class FederatedKMeans(StarEstimator):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    init : {"one-shot", "k-means++", "random"}, callable or array of shape (K, d), \
-default="one-shot"
+    init : str, callable or array of shape (K, d), default="one-shot"
         Where centres start; no start sends a row. "one-shot" merges parties' own clusters, as
         :class:`~unpooled.OneShotKMeans` does, and is the best. "k-means++" and "random" draw rows
         at home, and from the means of the rows nearest to them the coordinator draws again
-        (:mod:`unpooled.protocols.sketch`). A callable is called by the coordinator as
-        ``init(X, n_clusters, random_state)``, where ``X`` are these means in place of the rows, and
-        returns the centres.
+        (:mod:`unpooled.protocols.sketch`). A callable is called by the coordinator as ``init(X,
+        n_clusters, random_state)``, where ``X`` are such means in place of the rows, and returns
+        the centres.
     n_init : int or "auto", default="auto"
         For "one-shot" the starts of each party's own k-means, of which "auto" makes 10. Else how
         often the whole is run, the best being kept: "auto" runs it once from "k-means++" or given
@@ -47,14 +46,14 @@ default="one-shot"
     max_rounds : int, default=100
         Most rounds after a start.
     tol : float, default=1e-4
-        Stop when no centre moves by more than this times the root mean square distance of a row
-        to its centre.
+        Stop when no centre moves by more than this times the root mean square distance of a row to
+        its centre.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
         What parties let out.
     verbose : int, default=0
-        Whether to print a line for every round.
+        Whether to print what is noted of every round.
     random_state : int, RandomState, Generator or None, default=None
-        Seed. With given centres nothing is left to chance.
+        Seed; with given centres nothing is left to chance.
 
     Attributes
     ----------
@@ -71,9 +70,10 @@ default="one-shot"
     n_rounds_ : int
         Rounds of all runs.
     history_ : dict of arrays
-        ``cost`` (of the centres that a round began with) and ``movement``, one per round.
+        ``received``, the number of centroids that came for the start; ``cost`` (of the centres that
+        a round began with) and ``movement``, one per round.
     traffic_ : Traffic
-        What was sent.
+        What was sent: see :class:`unpooled.wire.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

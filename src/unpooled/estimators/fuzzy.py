@@ -22,22 +22,56 @@ class FuzzyCMeans(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    fuzzifier : the exponent m > 1 of memberships; near 1 they are all but crisp. In many
-        dimensions, where all distances are alike, 2 makes centres coincide; take 1.1 or 1.2 there
-    merge : "average" (parties' centres by index, weighted by support) or "kmeans" (of all of them)
-    max_rounds : most rounds; 1 is one-shot
-    tol : stop when no centre moves by more than this times the largest distance between centres
-    local_steps : iterations at a party in each round; None: until its centres stay. With 1 and
-        ``merge="average"`` the rounds are those of fuzzy c-means on the pooled rows
-    n_init : starts of the k-means that ``merge="kmeans"`` makes
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    fuzzifier : float, default=2.0
+        The exponent m > 1 of memberships; near 1 they are all but crisp. In many dimensions, where
+        all distances are alike, 2 makes centres coincide; take 1.1 or 1.2 there.
+    merge : {"average", "kmeans"}, default="kmeans"
+        How parties' centres become common ones: averaged by index, weighted by support, or by
+        k-means of all of them.
+    max_rounds : int, default=10
+        Most rounds; 1 is one-shot.
+    tol : float, default=1e-4
+        Stop when no centre moves by more than this times the largest distance between centres.
+    local_steps : int or None, default=None
+        Iterations at a party in each round; None: until its centres stay. With 1 and
+        ``merge="average"`` the rounds are those of fuzzy c-means on the pooled rows.
+    n_init : int or "auto", default=10
+        Starts of the k-means that ``merge="kmeans"`` makes; "auto" makes 10.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    converged_ : whether ``tol`` was reached within ``max_rounds``
-    cluster_centers_, labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their nearest centre. ``score`` counts as
+        the method does: memberships to the power m times squared distances.
+    converged_ : bool
+        Whether ``tol`` was reached within ``max_rounds``.
+    n_iter_ : int
+        The same as ``n_rounds_``.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the number of centres that came first, and ``movement``, one per further
+        round.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
     """
 
     def __init__(

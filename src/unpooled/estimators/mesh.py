@@ -50,7 +50,18 @@ class MeshEstimator(CentersEstimator):
         return options.start(self.init, self.init_rounds, n_clusters, parties)
 
     def planned(self, parties: Parties) -> MeshProtocol:
-        """The protocol for these parties, of whom only names and columns need be known."""
+        """The protocol for these parties, of whom only names and columns need be known.
+
+        Parameters
+        ----------
+        parties : Parties
+            Of whom only names and columns need be known.
+
+        Returns
+        -------
+        protocol : MeshProtocol
+            With the estimator's options, checked.
+        """
         n_clusters = checks.whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
         loss.metric.check_width(parties.n_features)

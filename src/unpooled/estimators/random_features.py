@@ -24,23 +24,56 @@ class RandomFeatureKMeans(EmbeddingEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    kernel, gamma : as in :class:`unpooled.KernelKMeans`
-    n_features : D
-    coreset_size : rows drawn in all
-    frequencies : how they are drawn: "independent", "orthogonal" or "sobol"
-    form : "phase" or "cos-sin"
-    n_init : starts of each clustering
-    policy : what parties let out: "study", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    kernel : str, default="gaussian"
+        As in :class:`unpooled.KernelKMeans`.
+    gamma : float or "mean-distance", default="mean-distance"
+        As in :class:`unpooled.KernelKMeans`.
+    n_features : int, default=200
+        D.
+    coreset_size : int, default=500
+        Rows drawn in all.
+    frequencies : {"independent", "orthogonal", "sobol"}, default="independent"
+        How they are drawn.
+    form : {"phase", "cos-sin"}, default="phase"
+        Of the features.
+    n_init : int or "auto", default=10
+        Starts of each clustering; "auto" makes 10.
+    policy : {"study"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, D), in the space of the features
-    embedding_ : the features of the rows, in the container of X
-    gamma_ : γ
-    embedding_by_ : what new rows are embedded by
-    labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, D)
+        The centres, in the space of the features.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances in the space of the features, which is another for
+        every kernel, scale and number of features.
+    embedding_ : array of shape (n, D), or list, tuple or dict of these
+        The features of the rows, in the container of ``X``.
+    gamma_ : float
+        The kernel's scale, γ.
+    embedding_by_ : dict of arrays
+        What new rows are embedded by.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------

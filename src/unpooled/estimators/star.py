@@ -40,7 +40,18 @@ class StarEstimator(CentersEstimator):
         """The protocol with the estimator's options, checked."""
 
     def planned(self, parties: Parties) -> StarProtocol:
-        """The protocol for these parties, of whom only names and columns need be known."""
+        """The protocol for these parties, of whom only names and columns need be known.
+
+        Parameters
+        ----------
+        parties : Parties
+            Of whom only names and columns need be known.
+
+        Returns
+        -------
+        protocol : StarProtocol
+            With the estimator's options, checked.
+        """
         return self._protocol(self._n_clusters(), parties)
 
     def _fit(self, table: Table) -> None:
