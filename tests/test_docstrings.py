@@ -6,8 +6,11 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from sklearn.base import BaseEstimator
 
 import unpooled
 
+ROOT = Path(__file__).parent.parent
 PUBLIC = (
     "unpooled",
     "unpooled.baselines",
@@ -138,3 +142,19 @@ def test_estimators_say_what_they_have_after_a_fit(path: str) -> None:
     estimator = CALLABLES[path]
     said = sections(estimator.__doc__ or "").get("Attributes", [])
     assert said or "__init__" not in vars(estimator)
+
+
+@pytest.mark.long
+def test_pages_show_what_is_inherited_and_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+    modules = ["unpooled", "unpooled.baselines", "unpooled.metrics"]
+    options = ["--docformat", "numpy", "--template-directory", str(ROOT / "docs")]
+    run = [sys.executable, "-m", "pdoc", *options, "--output-directory", str(tmp_path), *modules]
+    subprocess.run(run, check=True, capture_output=True)
+    page = (tmp_path / "unpooled.html").read_text()
+    for method in ("fit", "predict", "transform", "score", "fit_predict"):
+        assert f'id="FederatedKMeans.{method}"' in page
+    assert 'id="FederatedKMeans.max_rounds"' not in page  # it stands under the parameters
+    assert '<a href="unpooled/metrics.html">metrics</a>' in page
+    assert "<strong>max_rounds</strong> (int, default=100):" in page
+    for path in tmp_path.rglob("*.html"):
+        assert not re.search(r"<(script|link|img)[^>]*(src|href)=.(https?:)?//", path.read_text())

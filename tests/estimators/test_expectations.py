@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -22,7 +24,10 @@ from unpooled import baselines, losses
 from unpooled.deploy.plan import read_plan
 from unpooled.kernels.fuzzy import memberships
 from unpooled.preprocessing import StandardScaler
+from unpooled.types import IntArray, PerRow
 from unpooled.wire.policy import DEPLOYMENT, Exit
+
+ROOT = Path(__file__).parent.parent.parent
 
 ESTIMATORS = [
     member
@@ -306,3 +311,44 @@ def test_a_plan_has_no_place_for_what_is_printed(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text("\n".join([*lines, "[parties]", "[parameters]", "verbose = 1"]))
     refuses(lambda: read_plan(plan), "has 'verbose' in \\[parameters\\], which is for fits in one")
+
+
+# types
+
+
+def test_types_say_what_comes_back(tmp_path: Path) -> None:
+    for estimator in ESTIMATORS:
+        assert get_type_hints(estimator)["labels_"] == PerRow[IntArray]
+        assert get_type_hints(estimator.predict)["return"] == PerRow[IntArray]
+    file = tmp_path / "model.npz"
+    unpooled.save(unpooled.DGC(3), file)
+    assert isinstance(unpooled.load(file), unpooled.DGC)
+    assert isinstance(unpooled.load(file, unpooled.DGC), unpooled.DGC)
+    words = "holds a DGC, not a FederatedKMeans; load it as what it is"
+    refuses(lambda: unpooled.load(file, unpooled.FederatedKMeans), words)
+
+
+CHECKED = """
+import numpy as np
+import unpooled
+model = unpooled.FederatedKMeans(3)
+rows = np.zeros((3, 2))
+reveal_type(model.predict(rows))
+reveal_type(model.predict({"A": rows}))
+reveal_type(model.predict([rows]))
+reveal_type(unpooled.load("model.npz", unpooled.DGC))
+"""
+
+
+@pytest.mark.long
+def test_type_checkers_know_them_too(tmp_path: Path) -> None:
+    source = tmp_path / "user.py"
+    source.write_text(CHECKED)
+    run = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(source)]
+    said = subprocess.run(run, capture_output=True, text=True, cwd=ROOT).stdout
+    found = re.findall('Revealed type is "(.*)"', said.replace("builtins.", ""))
+    array = found[0]
+    assert array.startswith("numpy.ndarray")
+    assert found[1] == f"dict[str, {array}]"
+    assert found[2].startswith(f"{array} | list[{array}] | tuple[")
+    assert found[3].endswith("estimators.dgc.DGC")

@@ -34,7 +34,7 @@ class FederatedKMeans(StarEstimator):
         Number of clusters.
     init : str, callable or array of shape (K, d), default="one-shot"
         Where centres start; no start sends a row. "one-shot" merges parties' own clusters, as
-        :class:`~unpooled.OneShotKMeans` does, and is the best. "k-means++" and "random" draw rows
+        :class:`unpooled.OneShotKMeans` does, and is the best. "k-means++" and "random" draw rows
         at home, and from the means of the rows nearest to them the coordinator draws again
         (:mod:`unpooled.protocols.sketch`). A callable is called by the coordinator as ``init(X,
         n_clusters, random_state)``, where ``X`` are such means in place of the rows, and returns

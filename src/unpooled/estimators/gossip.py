@@ -25,7 +25,7 @@ class GossipKMeans(MeshEstimator):
     between Lloyd steps: all of them end with the same centres, a Lloyd point of all rows. See
     :mod:`unpooled.protocols.gossip` for how, what holds when users fail, and what neighbours can
     read. With a finite ``rho`` users keep centres of their own, as near to each other as ``rho``
-    says: the problem that :class:`~unpooled.DGC` solves, in far fewer exchanges (see
+    says: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see
     :mod:`unpooled.protocols.second_order`).
 
     Parameters
@@ -40,7 +40,7 @@ class GossipKMeans(MeshEstimator):
         Who talks to whom: "ring", "path", "star", "complete" or a graph; None for users that
         cluster in isolation.
     rho : float or None, default=None
-        None for users that agree, or how much they do, as in :class:`~unpooled.DGC`.
+        None for users that agree, or how much they do, as in :class:`unpooled.DGC`.
     topology : {"shared", "private"}, default="shared"
         How averages are found: by the graph's eigenvalues, as it is known from the plan, or by what
         users find out about it together, each knowing its own links (both for ``rho=None``; for the
@@ -51,7 +51,7 @@ class GossipKMeans(MeshEstimator):
     init : "tree" or array of shape (K, d), default="tree"
         Where centres start; an array is known to all users, and from it the method takes Lloyd's
         own steps and ends, where means are exact (rings, paths, stars, small graphs, "tree"), at
-        the centres of :class:`~unpooled.FederatedKMeans`.
+        the centres of :class:`unpooled.FederatedKMeans`.
     n_init : int or "auto", default=10
         Restarts of k-means on a user's own rows; "auto" makes 10.
     max_rounds : int, default=1000

@@ -6,7 +6,7 @@ parties with a minimum count). It ends when no centre moves by more than ``tol``
 times the root mean square distance of a row to its centre, or after ``max_rounds``; with ``tol=0``
 when nothing moves at all.
 
-The start is :class:`~unpooled.protocols.oneshot.OneShotKMeans`, or centres drawn from parties'
+The start is :class:`unpooled.protocols.oneshot.OneShotKMeans`, or centres drawn from parties'
 sketches (:mod:`unpooled.protocols.sketch`), neither of which sends a row, or given centres. From
 several starts it is run one after the other, and the centres that cost least are kept. Of a run's
 last centres c' it is known, without asking again, what rows would pay that stayed in their
