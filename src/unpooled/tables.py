@@ -17,6 +17,14 @@ from sklearn.utils.validation import check_array
 
 from unpooled.chunks import in_chunks
 from unpooled.errors import InputError, InputTypeError
+from unpooled.frames import (
+    by_name,
+    collected,
+    column_names,
+    split_off,
+    where_no_number,
+    without,
+)
 from unpooled.types import A, Array, FloatArray, IntArray, Parties, PartyId, PerRow
 
 LARGEST = 1e150
@@ -97,25 +105,12 @@ class Table:
 
 def read(X: Any, groups: Any, sample_weight: Any, expected: Expected) -> Table:
     """The table in any of the forms that ``fit`` takes, checked."""
-    X = _collected(X)
+    X = collected(X)
     table = _one_table(X, groups, expected) if not _has_parties(X) else _many(X, groups, expected)
     weights = _weights(sample_weight, table)
     table = replace(table, parties=replace(table.parties, weights=weights))
     _refuse_bad_numbers(table)
     return table
-
-
-def _collected(X: Any) -> Any:
-    """The same with polars' lazy frames read in."""
-    if isinstance(X, Mapping) and any(map(_is_lazy, X.values())):
-        return {key: _collected(item) for key, item in X.items()}
-    if type(X) in (list, tuple) and any(map(_is_lazy, X)):
-        return type(X)(map(_collected, X))
-    return X.collect() if _is_lazy(X) else X
-
-
-def _is_lazy(item: Any) -> bool:
-    return hasattr(item, "collect") and hasattr(item, "collect_schema")
 
 
 def _has_parties(X: Any) -> bool:
@@ -136,12 +131,12 @@ def _is_table(item: Any) -> bool:
 def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
     named = groups if isinstance(groups, str) else None
     if named is not None:
-        X, groups = _apart(X, named)
+        X, groups = split_off(X, named)
     else:
-        X = _without(X, expected.groups)
-    columns = _column_names(X)
+        X = without(X, expected.groups)
+    columns = column_names(X)
     if expected.columns is not None and columns is not None:
-        X, columns = _by_name(X, columns, expected.columns, "X"), expected.columns
+        X, columns = by_name(X, columns, expected.columns, "X"), expected.columns
     rows = _numbers(X, "X", expected)
     _check_width(rows, expected)
     if groups is None:
@@ -170,42 +165,20 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
     return Table(table, columns, None, order, groups=named)
 
 
-def _apart(X: Any, name: str) -> tuple[Any, Any]:
-    """A frame without the column that names each row's party, and that column."""
-    columns = _column_names(X)
-    if columns is None:
-        raise InputError(
-            f"groups={name!r} would be a column's name, but X has no named columns; give a data "
-            "frame, or groups as a list with the party of each row."
-        )
-    if name not in columns:
-        raise InputError(
-            f"groups={name!r} is no column of X, which has {', '.join(map(repr, columns))}; name "
-            "one of them, or give groups as a list with the party of each row."
-        )
-    return _without(X, name), X[name]
-
-
-def _without(X: Any, name: str | None) -> Any:
-    """The table without the column of this name, if it has one."""
-    columns = _column_names(X) or ()
-    return X[[column for column in columns if column != name]] if name in columns else X
-
-
 def _many(X: Any, groups: Any, expected: Expected) -> Table:
     if groups is not None:
         raise InputError("groups goes with one table; X already has one table per party.")
     keys = tuple(X) if isinstance(X, Mapping) else None
     items: Sequence[Any] = list(X.values()) if keys is not None else list(X)
-    items = [_without(item, expected.groups) for item in items]
+    items = [without(item, expected.groups) for item in items]
     names = [str(key) for key in keys] if keys is not None else [str(i) for i in range(len(items))]
     if not items:
         raise InputError("X has no parties; give one table per party.")
     if len(set(names)) != len(names):
         raise InputError(f"Two parties have the same name among {sorted(names)}.")
-    columns = expected.columns or _column_names(items[0])
+    columns = expected.columns or column_names(items[0])
     for name, item in zip(names, items, strict=True):
-        if _is_table(item) and (_column_names(item) is None) != (_column_names(items[0]) is None):
+        if _is_table(item) and (column_names(item) is None) != (column_names(items[0]) is None):
             raise InputError(
                 f"Only one of party {names[0]} and party {name} names its columns; name them "
                 "everywhere or nowhere."
@@ -231,9 +204,9 @@ def _party_rows(
         raise InputError(
             f"Party {name} is a {type(item).__name__}, not a 2-D table of rows and columns."
         )
-    own = _column_names(item)
+    own = column_names(item)
     if columns is not None and own is not None:
-        item = _by_name(item, own, columns, f"Party {name}")
+        item = by_name(item, own, columns, f"Party {name}")
     if np.shape(item)[0] == 0:
         raise InputError(f"Party {name} has no rows; leave it out.")
     return _numbers(item, f"Party {name}", expected)
@@ -262,46 +235,9 @@ def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
         # Up to the first bracket: from there on scikit-learn quotes the values themselves.
         reason = " ".join(str(error).split()).split(". ")[0].split(" [")[0].rstrip(".:")
         refusal = InputTypeError if isinstance(error, TypeError) else InputError
-        where = _no_number_in(X)
+        where = where_no_number(X)
         raise refusal(f"{who} cannot be read as a table of numbers: {reason}{where}.") from None
     return rows
-
-
-def _no_number_in(X: Any) -> str:
-    """The first column that is not of numbers, as the end of a sentence; nothing if there is none.
-
-    Columns are tried one by one, which takes long where nothing is wrong.
-    """
-    try:
-        table = np.asarray(X, dtype=object)
-    except (TypeError, ValueError):
-        return ""
-    names = _column_names(X) or range(table.shape[1] if table.ndim == 2 else 0)
-    for name, column in zip(names, table.T, strict=False):
-        try:
-            column.astype(np.float64)
-        except (OverflowError, TypeError, ValueError):
-            return f" in column {name!r}; leave that column out or make numbers of it"
-    return ""
-
-
-def _column_names(X: Any) -> tuple[str, ...] | None:
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return None
-    names = tuple(columns)
-    return None if names == tuple(range(len(names))) else names
-
-
-def _by_name(X: Any, own: tuple[str, ...], wanted: tuple[str, ...], who: str) -> Any:
-    """The table's columns in the wanted order."""
-    missing = [name for name in wanted if name not in own]
-    extra = [name for name in own if name not in wanted]
-    if missing:
-        raise InputError(f"{who} lacks the column {missing[0]!r}; give it the same columns.")
-    if extra:
-        raise InputError(f"{who} has a column {extra[0]!r} that others lack; drop it.")
-    return X if own == wanted else X[list(wanted)]
 
 
 def _check_width(rows: FloatArray, expected: Expected) -> None:

@@ -152,9 +152,6 @@ class MeshEstimator(CentersEstimator):
         return table
 
 
-_NOTED = ("cost", "consensus", "changed", "movement")
-
-
 class _History(History):
     """``history_``: one number per round, seen from outside the network."""
 
@@ -183,7 +180,8 @@ class _History(History):
 
     def _record_all(self, first: int, body: Body) -> None:
         penalty = body["penalty"] if self._penalty is not None else 0.0
-        named = {"cost": body["cost"] + penalty} | {name: body[name] for name in _NOTED[1:]}
+        named = {"cost": body["cost"] + penalty}
+        named |= {name: body[name] for name in ("consensus", "changed", "movement")}
         for name, values in named.items():
             self._rounds[name] += values.tolist()
         if self._verbose:

@@ -67,7 +67,6 @@ class StarEstimator(CentersEstimator):
         found = np.array(run.result["centers"])
         if distinct is not None:
             found = found[np.arange(n_clusters or 1) % len(found)]
-            options.warn_of_repeats(distinct, n_clusters or 1)
         if len(found) < (n_clusters or 1):
             warnings.warn(
                 f"{type(self).__name__} found {len(found)} centres, fewer than n_clusters="
@@ -84,6 +83,8 @@ class StarEstimator(CentersEstimator):
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
         self.remarks_ = run.remarks_in_words
+        if distinct is not None:
+            options.warn_of_repeats(distinct, n_clusters or 1)
 
     def _n_clusters(self) -> int | None:
         """The number asked for; None if the coordinator is to find it."""
