@@ -50,7 +50,7 @@ fuzz: .venv/.fuzz
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 docs: .venv/.test
-	$(BIN)/pdoc --docformat numpy --math --output-directory build/docs unpooled \
+	$(BIN)/pdoc --docformat numpy --template-directory docs --output-directory build/docs unpooled \
 	  $(addprefix unpooled.,losses baselines metrics partition preprocessing datasets image_sets deep \
 	  deep.protocol deep.training deep.augmentation deep.vectors deep.encoders deep.lars testing graphs trees \
 	  persistence wire wire.disclosure wire.policy wire.shapes drivers.local drivers.faults \
@@ -63,7 +63,7 @@ docs: .venv/.test
 	  protocols.bandwidth kernels.features kernels.lanczos kernels.landmarks kernels.polynomials \
 	  protocols.mesh protocols.gossip protocols.averaging protocols.spectrum protocols.merging \
 	  protocols.flooding protocols.second_order protocols.dgc protocols.kar_swenson protocols.admm \
-	  protocols.rounds protocols.starts protocols.stopping)
+	  protocols.rounds protocols.sketch protocols.starts protocols.stopping)
 
 clean:
 	rm -rf .venv build dist

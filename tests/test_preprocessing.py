@@ -158,7 +158,7 @@ def test_containers() -> None:
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-9)
     model = StandardScaler().fit(pooled[shuffled], groups=groups[shuffled])
     np.testing.assert_allclose(model.transform(pooled), expected, atol=1e-9)
-    assert model.traffic_.by_party["party"].tolist() == list("abcd")
+    assert model.traffic_.table["party"].tolist() == list("abcd")
     found = StandardScaler().fit_transform(pooled)
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -202,7 +202,7 @@ def test_in_a_pipeline_over_groups() -> None:
     other = FeCA(3, random_state=0).fit(scaled, groups=groups)
     np.testing.assert_allclose(pipe[-1].cluster_centers_, other.cluster_centers_, rtol=0, atol=1e-9)
     assert np.array_equal(pipe.predict(pooled), other.labels_)
-    assert len(pipe[-1].traffic_.by_party) == 4
+    assert len(pipe[-1].traffic_.table) == 4
     # Whole containers go through too.
     parts = [pooled[groups == g] for g in range(4)]
     again = make_pipeline(StandardScaler(), FeCA(3, random_state=0)).fit(parts)

@@ -32,6 +32,19 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Bunch:
     ``y``; any other arrays are passed on unchanged), among the sets that come with scikit-learn,
     and among those that scikit-learn fetches. Images are flattened to one row each. Classes of a
     file that are not whole numbers from 0 on are numbered in sorted order.
+
+    Parameters
+    ----------
+    name : str
+        One that :func:`available` lists.
+    folder : str, path or None, default=None
+        Where files are; None: the folder that the environment variable UNPOOLED_DATA names, if it
+        does.
+
+    Returns
+    -------
+    data : Bunch
+        With ``X``, ``y`` and what else the file has.
     """
     if not isinstance(name, str) or not name or any(c in name for c in "/\\:\0"):
         raise InputError(f"name={name!r} is not a plain name: pass one without path separators.")
@@ -51,7 +64,19 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Bunch:
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> list[str]:
-    """The names that `load` takes, sorted; fetched sets need a network when first loaded."""
+    """The names that `load` takes, sorted; fetched sets need a network when first loaded.
+
+    Parameters
+    ----------
+    folder : str, path or None, default=None
+        Where files are; None: the folder that the environment variable UNPOOLED_DATA names, if it
+        does.
+
+    Returns
+    -------
+    names : list of str
+        Sorted.
+    """
     return sorted({*_files(_folder(folder)), *_BUNDLED, *_FETCHED})
 
 

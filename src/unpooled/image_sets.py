@@ -44,7 +44,20 @@ def load_images(
 ) -> tuple[Bunch, Bunch]:
     """Training and test set, each with ``images`` (n, height, width, channels; uint8) and ``y``.
 
-    ``most`` is how many training images of each class to take, the first ones; None: all.
+    Parameters
+    ----------
+    name : {"cifar10", "cifar100", "tiny-imagenet"}
+        Which set.
+    folder : str, path or None, default=None
+        Where files are; None: the folder that the environment variable UNPOOLED_DATA names, if it
+        does.
+    most : int or None, default=None
+        How many training images of each class to take, the first ones; None: all.
+
+    Returns
+    -------
+    train, test : Bunch
+        With ``images`` and ``y`` each.
     """
     one_of("name", name, NAMES)
     most = whole_or_none("most", most, 1)

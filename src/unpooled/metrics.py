@@ -42,9 +42,22 @@ _SAME_PLACE = 1e-13
 def accuracy(y: Any, labels: Any, match: str = "best") -> float:
     """The share of rows whose cluster stands for their class.
 
-    ``match="best"`` pairs clusters and classes one to one so that the share is largest; where
-    their numbers differ, the rows of those left over count as wrong. ``match="identity"`` takes
-    the label itself for the class.
+    Where the numbers of clusters and classes differ, the rows of those left over count as wrong.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The class of each row.
+    labels : array of shape (n,)
+        The cluster of each row.
+    match : {"best", "identity"}, default="best"
+        Pairs clusters and classes one to one so that the share is largest; or takes the label
+        itself for the class.
+
+    Returns
+    -------
+    score : float
+        From 0 to 1.
     """
     if match not in ("best", "identity"):
         raise InputError(f"match={match!r} is unknown: pass 'best' or 'identity'.")
@@ -56,13 +69,39 @@ def accuracy(y: Any, labels: Any, match: str = "best") -> float:
 
 
 def purity(y: Any, labels: Any) -> float:
-    """The share of rows that belong to the largest class of their cluster."""
+    """The share of rows that belong to the largest class of their cluster.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The class of each row.
+    labels : array of shape (n,)
+        The cluster of each row.
+
+    Returns
+    -------
+    score : float
+        From 0 to 1.
+    """
     y, labels = _two_labellings(y, labels)
     return float(_contingency(y, labels).max(axis=0).sum() / len(y))
 
 
 def nmi(y: Any, labels: Any) -> float:
-    """Mutual information of the two labellings over the arithmetic mean of their entropies."""
+    """Mutual information of the two labellings over the arithmetic mean of their entropies.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The class of each row.
+    labels : array of shape (n,)
+        The cluster of each row.
+
+    Returns
+    -------
+    score : float
+        From 0 to 1.
+    """
     y, labels = (np.searchsorted(_distinct(v), v) for v in _two_labellings(y, labels))
     return float(normalized_mutual_info_score(y, labels, average_method="arithmetic"))
 
@@ -72,6 +111,18 @@ def center_distance(centers: Any, true_centers: Any) -> float:
 
     (Σ_k |c_k - t_π(k)|²)^½, where the matching π makes the sum smallest. If there are more
     centres on one side, only the matched ones count: those left over add nothing.
+
+    Parameters
+    ----------
+    centers : array of shape (K, d)
+        The centres that were found.
+    true_centers : array of shape (L, d)
+        The centres to compare them with.
+
+    Returns
+    -------
+    distance : float
+        0 where they are the same.
     """
     found, true = _finite(centers, "centers", 2), _finite(true_centers, "true_centers", 2)
     if found.shape[1] != true.shape[1]:
@@ -87,6 +138,16 @@ def consensus_distance(peer_centers: Any) -> float:
     """The largest distance of a user's centre to the mean over users of the centre of that index.
 
     max_{i,k} |c_ik - (1/m) Σ_j c_jk| for an array (m, K, d) of the K centres of m users.
+
+    Parameters
+    ----------
+    peer_centers : array of shape (m, K, d)
+        The K centres of m users.
+
+    Returns
+    -------
+    distance : float
+        0 where users agree.
     """
     peers = _finite(peer_centers, "peer_centers", 3)
     moved = peers - peers[0]  # so that users who agree are at distance 0, not at rounding error
@@ -105,6 +166,23 @@ def silhouette(X: Any, labels: Any, *, groups: Any = None, sample_weight: Any = 
     and the score is Σ w s / Σ w with s = (b - a) / max(a, b); s = 0 in a cluster whose weight is
     at most 1 and where a = b = 0. Equals scikit-learn's
     ``silhouette_score(metric="sqeuclidean")`` of the pooled rows.
+
+    Parameters
+    ----------
+    X : array, data frame, or list, tuple or dict of these
+        Rows in any form that the estimators take.
+    labels : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    groups : array of shape (n,) or str, default=None
+        The party of each row of one table, or the name of the column that has it, which is no
+        feature then. Without it there is one party.
+    sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
+        A weight for each row, in the container of ``X``; None weighs all rows alike.
+
+    Returns
+    -------
+    score : float
+        From -1 to 1, higher is better.
     """
     parties, clusters = _summarise(X, labels, groups, sample_weight)
     (total,) = _add(parties, lambda party: (party.per_cluster(_silhouettes(party, clusters)),))
@@ -122,6 +200,23 @@ def calinski_harabasz(
 
     and 1 if no cluster has any scatter. Equals scikit-learn's ``calinski_harabasz_score`` of the
     pooled rows.
+
+    Parameters
+    ----------
+    X : array, data frame, or list, tuple or dict of these
+        Rows in any form that the estimators take.
+    labels : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    groups : array of shape (n,) or str, default=None
+        The party of each row of one table, or the name of the column that has it, which is no
+        feature then. Without it there is one party.
+    sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
+        A weight for each row, in the container of ``X``; None weighs all rows alike.
+
+    Returns
+    -------
+    score : float
+        From 0 on, higher is better.
     """
     _, clusters = _summarise(X, labels, groups, sample_weight)
     weight, k = clusters.weight.sum(), len(clusters.weight)
@@ -143,6 +238,23 @@ def davies_bouldin(X: Any, labels: Any, *, groups: Any = None, sample_weight: An
     the pooled rows, with two differences in rounding: this score does not take distances below
     1e-8 for 0, and finds r_k = 0 where a cluster's rows coincide, which scikit-learn may miss by
     about 1e-7.
+
+    Parameters
+    ----------
+    X : array, data frame, or list, tuple or dict of these
+        Rows in any form that the estimators take.
+    labels : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    groups : array of shape (n,) or str, default=None
+        The party of each row of one table, or the name of the column that has it, which is no
+        feature then. Without it there is one party.
+    sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
+        A weight for each row, in the container of ``X``; None weighs all rows alike.
+
+    Returns
+    -------
+    score : float
+        From 0 on, lower is better.
     """
     parties, clusters = _summarise(X, labels, groups, sample_weight)
 

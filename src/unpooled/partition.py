@@ -24,7 +24,22 @@ _LARGEST_ALPHA = 1e100
 
 
 def iid(n_samples: int, *, n_parties: int, random_state: RandomState = None) -> IntArray:
-    """Deals the rows out at random; party sizes differ by at most one."""
+    """Deals the rows out at random; party sizes differ by at most one.
+
+    Parameters
+    ----------
+    n_samples : int
+        How many rows there are.
+    n_parties : int
+        How many parties there are.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    groups : array of shape (n,)
+        The party of each row, from 0 on.
+    """
     n = whole("n_samples", n_samples, 1)
     return balanced(np.zeros(n), n_parties=n_parties, random_state=random_state)
 
@@ -35,6 +50,20 @@ def balanced(y: Any, *, n_parties: int, random_state: RandomState = None) -> Int
     The rows, shuffled and then sorted by class, are dealt out one by one to the parties in turn.
     A class is one run of that deal, and so is the whole: the counts of a class, and the sizes of
     the parties, differ by at most one.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The class of each row.
+    n_parties : int
+        How many parties there are.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    groups : array of shape (n,)
+        The party of each row, from 0 on.
     """
     codes, _ = _classes(y)
     m = _check_parties(n_parties, len(codes))
@@ -53,6 +82,22 @@ def dirichlet(
     n_c (p_1 + ... + p_j), rounded, where p ~ Dirichlet(alpha) is drawn anew for each class. A
     small alpha leaves a class with few parties, a large one spreads it evenly. A draw that leaves
     a party empty is thrown away, up to `DIRICHLET_TRIES` times.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The class of each row.
+    n_parties : int
+        How many parties there are.
+    alpha : float
+        How evenly classes are spread.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    groups : array of shape (n,)
+        The party of each row, from 0 on.
     """
     codes, sizes = _classes(y)
     m = _check_parties(n_parties, len(codes))
@@ -84,6 +129,22 @@ def by_class(
     Every class is held by somebody, classes have as equal numbers of holders as their rows
     permit, and a class's rows are shared evenly between its holders. A class cannot have more
     holders than rows; where that leaves too few places, some parties hold fewer classes.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The class of each row.
+    n_parties : int
+        How many parties there are.
+    classes_per_party : int
+        Of how many classes a party has rows.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    groups : array of shape (n,)
+        The party of each row, from 0 on.
     """
     codes, sizes = _classes(y)
     m = _check_parties(n_parties, len(codes))

@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_array
 
 from unpooled.chunks import in_chunks
 from unpooled.errors import InputError, InputTypeError
-from unpooled.types import Array, FloatArray, IntArray, Parties, PartyId
+from unpooled.frames import (
+    by_name,
+    collected,
+    column_names,
+    split_off,
+    where_no_number,
+    without,
+)
+from unpooled.types import A, Array, FloatArray, IntArray, Parties, PartyId, PerRow
 
 LARGEST = 1e150
 """Beyond this the square of a distance is no number any more."""
@@ -31,6 +39,8 @@ class Expected:
     estimator: str
     n_features: int | None = None
     columns: tuple[str, ...] | None = None
+    groups: str | None = None
+    """The column that named each row's party, which new tables may have or lack."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +53,11 @@ class Table:
     """The keys of a dict."""
     order: IntArray | None
     """Where each of the parties' rows stands in the one table that was given."""
-    container: type = list
+    container: type[list[Any]] | type[tuple[Any, ...]] = list
     plain: bool = False
     """One table without groups, as any scikit-learn estimator takes it."""
+    groups: str | None = None
+    """The column that named each row's party."""
 
     @cached_property
     def extent(self) -> tuple[FloatArray, FloatArray]:
@@ -55,13 +67,13 @@ class Table:
         low, high = zip(*parts, strict=True)
         return np.min(low, axis=0), np.max(high, axis=0)
 
-    def restore(self, values: Array) -> Any:
+    def restore(self, values: A) -> PerRow[A]:
         """One value per row, in the container the rows came in."""
         if self.order is not None:
             restored = np.empty_like(values)
             restored[self.order] = values
             return restored
-        parts = np.split(values, self.parties.offsets[1:-1])
+        parts: Any = np.split(values, self.parties.offsets[1:-1])
         if self.keys is not None:
             return dict(zip(self.keys, parts, strict=True))
         return self.container(parts)
@@ -93,6 +105,7 @@ class Table:
 
 def read(X: Any, groups: Any, sample_weight: Any, expected: Expected) -> Table:
     """The table in any of the forms that ``fit`` takes, checked."""
+    X = collected(X)
     table = _one_table(X, groups, expected) if not _has_parties(X) else _many(X, groups, expected)
     weights = _weights(sample_weight, table)
     table = replace(table, parties=replace(table.parties, weights=weights))
@@ -116,9 +129,14 @@ def _is_table(item: Any) -> bool:
 
 
 def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
-    columns = _column_names(X)
+    named = groups if isinstance(groups, str) else None
+    if named is not None:
+        X, groups = split_off(X, named)
+    else:
+        X = without(X, expected.groups)
+    columns = column_names(X)
     if expected.columns is not None and columns is not None:
-        X, columns = _by_name(X, columns, expected.columns, "X"), expected.columns
+        X, columns = by_name(X, columns, expected.columns, "X"), expected.columns
     rows = _numbers(X, "X", expected)
     _check_width(rows, expected)
     if groups is None:
@@ -132,7 +150,8 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
             f"{len(rows)} rows."
         )
     if missing:
-        raise InputError("groups has a missing value; every row must name its party.")
+        where = "groups" if named is None else f"The column {named!r}, which names the parties,"
+        raise InputError(f"{where} has a missing value; every row must name its party.")
     try:
         names, owner = np.unique(groups, return_inverse=True)
     except TypeError:
@@ -143,7 +162,7 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
         raise InputError("Two groups have the same name once written out; name them apart.")
     rows = rows if in_order else rows[order]
     table = Parties(tuple(map(str, names)), rows, offsets, np.ones(len(rows)))
-    return Table(table, columns, None, order)
+    return Table(table, columns, None, order, groups=named)
 
 
 def _many(X: Any, groups: Any, expected: Expected) -> Table:
@@ -151,14 +170,15 @@ def _many(X: Any, groups: Any, expected: Expected) -> Table:
         raise InputError("groups goes with one table; X already has one table per party.")
     keys = tuple(X) if isinstance(X, Mapping) else None
     items: Sequence[Any] = list(X.values()) if keys is not None else list(X)
+    items = [without(item, expected.groups) for item in items]
     names = [str(key) for key in keys] if keys is not None else [str(i) for i in range(len(items))]
     if not items:
         raise InputError("X has no parties; give one table per party.")
     if len(set(names)) != len(names):
         raise InputError(f"Two parties have the same name among {sorted(names)}.")
-    columns = expected.columns or _column_names(items[0])
+    columns = expected.columns or column_names(items[0])
     for name, item in zip(names, items, strict=True):
-        if _is_table(item) and (_column_names(item) is None) != (_column_names(items[0]) is None):
+        if _is_table(item) and (column_names(item) is None) != (column_names(items[0]) is None):
             raise InputError(
                 f"Only one of party {names[0]} and party {name} names its columns; name them "
                 "everywhere or nowhere."
@@ -184,9 +204,9 @@ def _party_rows(
         raise InputError(
             f"Party {name} is a {type(item).__name__}, not a 2-D table of rows and columns."
         )
-    own = _column_names(item)
+    own = column_names(item)
     if columns is not None and own is not None:
-        item = _by_name(item, own, columns, f"Party {name}")
+        item = by_name(item, own, columns, f"Party {name}")
     if np.shape(item)[0] == 0:
         raise InputError(f"Party {name} has no rows; leave it out.")
     return _numbers(item, f"Party {name}", expected)
@@ -215,27 +235,9 @@ def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
         # Up to the first bracket: from there on scikit-learn quotes the values themselves.
         reason = " ".join(str(error).split()).split(". ")[0].split(" [")[0].rstrip(".:")
         refusal = InputTypeError if isinstance(error, TypeError) else InputError
-        raise refusal(f"{who} cannot be read as a table of numbers: {reason}.") from None
+        where = where_no_number(X)
+        raise refusal(f"{who} cannot be read as a table of numbers: {reason}{where}.") from None
     return rows
-
-
-def _column_names(X: Any) -> tuple[str, ...] | None:
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return None
-    names = tuple(columns)
-    return None if names == tuple(range(len(names))) else names
-
-
-def _by_name(X: Any, own: tuple[str, ...], wanted: tuple[str, ...], who: str) -> Any:
-    """The table's columns in the wanted order."""
-    missing = [name for name in wanted if name not in own]
-    extra = [name for name in own if name not in wanted]
-    if missing:
-        raise InputError(f"{who} lacks the column {missing[0]!r}; give it the same columns.")
-    if extra:
-        raise InputError(f"{who} has a column {extra[0]!r} that others lack; drop it.")
-    return X if own == wanted else X[list(wanted)]
 
 
 def _check_width(rows: FloatArray, expected: Expected) -> None:

@@ -252,7 +252,7 @@ def _assert_same(first: Run, second: Run) -> None:
     assert first.result.keys() == second.result.keys()
     for name, value in first.result.items():
         assert np.array_equal(value, second.result[name]), f"{name!r} differs"
-    assert np.array_equal(first.traffic.by_party, second.traffic.by_party), "traffic differs"
+    assert np.array_equal(first.traffic.table, second.traffic.table), "traffic differs"
 
 
 def _assert_finite(run: Run) -> None:

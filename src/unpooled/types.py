@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,11 @@ Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+A = TypeVar("A", bound=Array)
+PerRow: TypeAlias = A | list[A] | tuple[A, ...] | dict[Any, A]
+"""One value or line for each row, in the container of X: an array for one table, else a list,
+tuple or dict with an array for each party."""
 
 Body: TypeAlias = Mapping[str, Array]
 """What a message carries, what a star party keeps between messages, what a protocol returns."""

@@ -31,6 +31,7 @@ from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.scaling import Moments
 from unpooled.protocols.second_order import SecondOrder
+from unpooled.protocols.sketch import DrawnStarts
 from unpooled.protocols.standardised import Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.starts import Start
@@ -84,6 +85,8 @@ TABLE = {
     "one-shot, refined": OneShotKMeans(3, 5, refine=True),
     "federated k-means": FederatedKMeans(OneShotKMeans(3, 3)),
     "federated k-means, given start": FederatedKMeans(np.array([[1.0, 2.0], [50.0, 60.0]])),
+    "federated k-means, drawn starts": FederatedKMeans(DrawnStarts(3, "random", 2), max_rounds=5),
+    "drawn starts": DrawnStarts(3, "k-means++"),
     "moments": Moments(),
     "standardised": Standardised(FederatedKMeans(OneShotKMeans(3, 3))),
     "coreset": CoresetKMeans(3, 20),

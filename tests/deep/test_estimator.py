@@ -65,6 +65,8 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 def test_forms_of_images() -> None:
     """Rows, squares, channels last or first, with owners or party by party: all the same."""
     found = model().fit(IMAGES, groups=OWNERS)
+    assert found.n_iter_ == found.n_rounds_
+    assert found.score(IMAGES, groups=OWNERS) == pytest.approx(-found.inertia_)
     forms: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
         (SQUARES, {"groups": OWNERS}, {}),
         (SQUARES[..., None], {"groups": OWNERS}, {}),

@@ -100,7 +100,7 @@ def in_process(protocol: MeshProtocol, blocks: int = M, faults: Iterable[Fault] 
 def same(one: Run, other: Run) -> None:
     for key, value in one.result.items():
         np.testing.assert_array_equal(value, other.result[key], err_msg=key)
-    np.testing.assert_array_equal(one.traffic.by_party, other.traffic.by_party)
+    np.testing.assert_array_equal(one.traffic.table, other.traffic.table)
     assert one.traffic.rounds == other.traffic.rounds
 
 
@@ -119,7 +119,7 @@ def test_words_are_heard_by_those_they_are_addressed_to() -> None:
     )
     assert not run.result["seen"][..., 2].any()
     said, arrived = (masks & linked).sum(axis=(0, 2)), expected.sum(axis=(1, 2))
-    table = run.traffic.by_party
+    table = run.traffic.table
     assert table["messages"].tolist() == said.tolist()
     assert table["floats_up"].tolist() == (2 * said).tolist()
     assert table["floats_down"].tolist() == (2 * arrived).tolist()
@@ -205,7 +205,7 @@ def same_network(network: Network, expected: Run) -> None:
         for key, value in expected.result.items():
             np.testing.assert_array_equal(network.results[name][key][0], value[i], err_msg=key)
         assert network.refused(name) == {}
-    np.testing.assert_array_equal(network.traffic.by_party, expected.traffic.by_party)
+    np.testing.assert_array_equal(network.traffic.table, expected.traffic.table)
 
 
 def lines_of(network: Network, name: str) -> list[dict[str, Any]]:
@@ -370,9 +370,9 @@ def test_losses_cost_time_and_messages_and_nothing_else(
         for key, value in smooth.result.items():
             np.testing.assert_array_equal(run.result[key], value, err_msg=key)
         assert run.elapsed == elapsed > exchanges
-        assert run.traffic.by_party["messages"].tolist() == sum(messages).tolist()
+        assert run.traffic.table["messages"].tolist() == sum(messages).tolist()
         np.testing.assert_array_equal(
-            run.traffic.by_party["bytes_down"], smooth.traffic.by_party["bytes_down"]
+            run.traffic.table["bytes_down"], smooth.traffic.table["bytes_down"]
         )
 
 

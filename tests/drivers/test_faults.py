@@ -64,7 +64,7 @@ def test_faults_are_the_same_however_users_are_hosted(name: str) -> None:
     )
     for other in split:
         assert np.array_equal(whole.result["centers"], other.result["centers"])
-        assert np.array_equal(whole.traffic.by_party, other.traffic.by_party)
+        assert np.array_equal(whole.traffic.table, other.traffic.table)
 
 
 def test_the_others_go_on_without_a_user_that_is_gone() -> None:
@@ -85,7 +85,7 @@ def test_a_user_that_is_down_sends_hears_and_does_nothing() -> None:
     run = run_mesh(protocol, PARTIES, RING, options=Options(faults=(UserDown(2, 10),)))
     stopped = run_mesh(DGC(START, max_rounds=10, tol=0.0, step_size=0.05), PARTIES, RING)
     assert np.array_equal(run.result["centers"][2], stopped.result["centers"][2])
-    table = run.traffic.by_party
+    table = run.traffic.table
     each = table["bytes_up"][0] // 100  # 50 rounds, two neighbours
     assert table["bytes_up"].tolist() == [100 * each, 100 * each, 20 * each, 100 * each, 100 * each]
     assert table["bytes_down"].tolist() == [100 * each, 60 * each, 20 * each, 60 * each, 100 * each]
@@ -95,7 +95,7 @@ def test_messages_on_a_lost_link_were_sent_but_not_received() -> None:
     protocol = DGC(START, max_rounds=10, tol=0.0, step_size=0.05)
     table = run_mesh(
         protocol, PARTIES, RING, options=Options(faults=(LinkLost(0, 1, 0, 4),))
-    ).traffic.by_party
+    ).traffic.table
     each = table["bytes_up"][0] // 20
     assert table["bytes_up"].tolist() == [20 * each] * 5
     assert table["bytes_down"].tolist() == [16 * each, 16 * each, *[20 * each] * 3]
@@ -121,7 +121,7 @@ def test_a_star_goes_on_while_the_quorum_holds() -> None:
     run = run_star(Patient(), PARTIES, options=lost)
     there = np.concatenate([ROWS[i] for i in (1, 2, 4)])
     np.testing.assert_allclose(run.result["mean"], there.mean(axis=0))
-    assert run.traffic.by_party["messages"].tolist() == [0, 1, 1, 0, 1]
+    assert run.traffic.table["messages"].tolist() == [0, 1, 1, 0, 1]
     with pytest.raises(QuorumLost, match="3 of 5 parties answered 'sums' in round 0"):
         run_star(Mean(), PARTIES, options=lost)
 

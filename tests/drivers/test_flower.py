@@ -71,7 +71,7 @@ def test_the_result_is_the_local_one_bit_for_bit(protocol: StarProtocol, policy:
     for name, value in expected.result.items():
         assert np.array_equal(run.result[name], value)
     assert run.traffic.by_round == expected.traffic.by_round
-    assert np.array_equal(run.traffic.by_party, expected.traffic.by_party)
+    assert np.array_equal(run.traffic.table, expected.traffic.table)
     assert [(n.round, dict(n.body)) for n in notes] == [
         (n.round, dict(n.body)) for n in expected_notes
     ]

@@ -113,7 +113,7 @@ def test_an_answer_that_was_lost_is_repeated_not_computed_again() -> None:
 def test_who_is_silent_is_left_out_if_the_quorum_allows_it() -> None:
     run = run_star(failing(2, lost, TWO), TWO, timeout=1.0)
     assert set(run.answerers.values()) == {("West", "East")}
-    assert run.traffic.by_party["messages"].tolist() == [2, 2, 0]
+    assert run.traffic.table["messages"].tolist() == [2, 2, 0]
     with pytest.raises(QuorumLost, match="2 of 3 parties answered 'sums' in round 0"):
         run_star(failing(2, lost, AGREED), AGREED, timeout=1.0)
 
@@ -123,7 +123,7 @@ def test_who_is_not_there_is_left_out_if_the_quorum_allows_it() -> None:
     del own[next(iter(own))]
     run = run_star(Wires(own), TWO, timeout=1.0)
     assert set(run.answerers.values()) == {("East", "North")}
-    assert run.traffic.by_party["party"].tolist() == ["0", "East", "North"]
+    assert run.traffic.table["party"].tolist() == ["0", "East", "North"]
     with pytest.raises(QuorumLost):
         run_star(Wires({}), TWO, timeout=1.0)
 

@@ -129,7 +129,7 @@ def test_every_party_has_a_policy_of_its_own_and_a_refusal_is_no_answer() -> Non
     policies = dict.fromkeys(PARTIES.names, STUDY) | {"3": Proud()}
     run = run_star(Asking(), PARTIES, options=Options(policy=policies))
     assert run.result["answers"].tolist() == [5, 4, 4]
-    assert run.traffic.by_party["messages"].tolist() == [3, 3, 3, 1, 3]
+    assert run.traffic.table["messages"].tolist() == [3, 3, 3, 1, 3]
     with pytest.raises(PolicyRefusal, match="Party 3 has said enough"):
         run_star(Mean(), PARTIES, options=Options(policy=policies))
 
@@ -161,8 +161,8 @@ def test_a_withheld_post_is_silence() -> None:
     policies = dict.fromkeys(PARTIES.names, STUDY) | {"2": Mute()}
     protocol = DGC(Start(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
     run = run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy=policies))
-    assert run.traffic.by_party["messages"].tolist() == [40, 40, 0, 40, 40]
-    assert run.traffic.by_party["bytes_down"][1] == run.traffic.by_party["bytes_down"][0] // 2
+    assert run.traffic.table["messages"].tolist() == [40, 40, 0, 40, 40]
+    assert run.traffic.table["bytes_down"][1] == run.traffic.table["bytes_down"][0] // 2
 
 
 def test_a_coordinator_may_ask_only_what_is_declared() -> None:

@@ -78,7 +78,7 @@ def test_the_result_is_the_stars_and_every_edge_is_counted(
     assert all(np.array_equal(star.result[name], along.result[name]) for name in star.result)
     counts, rounds = recount(protocol, tree)
     for column, expected in counts.items():
-        assert along.traffic.by_party[column].tolist() == [expected[i] for i in range(6)]
+        assert along.traffic.table[column].tolist() == [expected[i] for i in range(6)]
     assert along.traffic.bytes_up == along.traffic.bytes_down
     assert along.traffic.floats_up == along.traffic.floats_down
     assert along.traffic.rounds == rounds
@@ -90,9 +90,9 @@ def test_by_hand() -> None:
     answers_up = np.array([1, 0, 4, 3, 1, 1])  # its own, and one for each party below; the root: 0
     answers_down = np.array([0, 5, 3, 2, 0, 0])
     asked, asking = np.array([1, 0, 1, 1, 1, 1]), np.array([0, 2, 1, 2, 0, 0])
-    assert traffic.by_party["floats_up"].tolist() == (2 * (4 * answers_up + 2 * asking)).tolist()
-    assert traffic.by_party["floats_down"].tolist() == (2 * (4 * answers_down + 2 * asked)).tolist()
-    assert traffic.by_party["messages"].tolist() == (2 * (answers_up + asking)).tolist()
+    assert traffic.table["floats_up"].tolist() == (2 * (4 * answers_up + 2 * asking)).tolist()
+    assert traffic.table["floats_down"].tolist() == (2 * (4 * answers_down + 2 * asked)).tolist()
+    assert traffic.table["messages"].tolist() == (2 * (answers_up + asking)).tolist()
     assert traffic.rounds == 2 * (3 + 3)
     assert traffic.by_round["sums", 0]["messages"] == 5 + 10
 
@@ -100,8 +100,8 @@ def test_by_hand() -> None:
 def test_a_tree_that_is_a_star_sends_as_a_star_does() -> None:
     tree = SpanningTree.of(topology("star", PARTIES.names))
     star, along = run_star(Mean(), PARTIES).traffic, run_star(Mean(), PARTIES, tree=tree).traffic
-    assert along.by_party["floats_up"][1:].tolist() == star.by_party["floats_up"][1:].tolist()
-    assert along.by_party["floats_down"][1:].tolist() == star.by_party["floats_down"][1:].tolist()
+    assert along.table["floats_up"][1:].tolist() == star.table["floats_up"][1:].tolist()
+    assert along.table["floats_down"][1:].tolist() == star.table["floats_down"][1:].tolist()
 
 
 def test_one_party_sends_nothing() -> None:
@@ -125,8 +125,8 @@ def test_a_party_that_is_down_cuts_off_those_below() -> None:
     run = run_star(Patient(), PARTIES, options=down, tree=TREE)
     assert run.result["who"].tolist() == [0, 1, 2]
     # Party 2 asks party 3 in vain; those below are neither asked nor answer.
-    assert run.traffic.by_party["messages"].tolist() == [1, 2, 2, 0, 0, 0]
-    assert run.traffic.by_party["floats_down"].tolist() == [2, 8, 2, 0, 0, 0]
+    assert run.traffic.table["messages"].tolist() == [1, 2, 2, 0, 0, 0]
+    assert run.traffic.table["floats_down"].tolist() == [2, 8, 2, 0, 0, 0]
     assert run.traffic.rounds == 2 + 1  # parties 0 and 2 answer in the same hop
     with pytest.raises(QuorumLost, match="3 of 6 parties answered"):
         run_star(Mean(), PARTIES, options=down, tree=TREE)
@@ -167,7 +167,7 @@ def test_a_party_that_does_not_answer_passes_on_others_answers(policy: Policy) -
     policies = {name: policy if name == "3" else Miser() for name in PARTIES.names}
     run = run_star(Patient(), PARTIES, options=Options(policy=policies), tree=TREE)
     assert run.result["who"].tolist() == [0, 1, 2, 4, 5]
-    assert run.traffic.by_party["messages"].tolist() == [1, 2, 1 + 3, 2 + 2, 1, 1]
+    assert run.traffic.table["messages"].tolist() == [1, 2, 1 + 3, 2 + 2, 1, 1]
 
 
 def test_the_root_is_asked_for_its_consent_too() -> None:
@@ -182,7 +182,7 @@ def test_threads_order_and_codec_change_nothing() -> None:
     for how in (Options(threads=3), backwards, Options(through_codec=True)):
         other = run_star(CoresetKMeans(3, 20), PARTIES, tree=TREE, options=how)
         assert np.array_equal(plain.result["centers"], other.result["centers"])
-        assert np.array_equal(plain.traffic.by_party, other.traffic.by_party)
+        assert np.array_equal(plain.traffic.table, other.traffic.table)
         assert plain.traffic.rounds == other.traffic.rounds
 
 

@@ -105,7 +105,7 @@ def test_parties_may_have_policies_of_their_own() -> None:
     own = {"north": "study", "south": Deployment(min_count=31), "west": STUDY}
     model = OneShotKMeans(3, policy=own, random_state=0).fit(TABLES)
     assert list(model.remarks_) == ["south"]
-    assert model.traffic_.by_party["floats_up"].tolist() == [9, 0, 9]
+    assert model.traffic_.table["floats_up"].tolist() == [9, 0, 9]
 
 
 @pytest.mark.parametrize("estimator", SENDING_ROWS)

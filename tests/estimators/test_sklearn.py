@@ -40,6 +40,7 @@ each_star = pytest.mark.parametrize("estimator", STAR)
 
 
 @pytest.mark.filterwarnings("ignore:FeCA found:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:Number of distinct:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [*(estimator() for estimator in ESTIMATORS), preprocessing.StandardScaler()],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),

@@ -140,8 +140,8 @@ def test_tolerances(name: str, value: Any) -> None:
         ("FuzzyCMeans", {"merge": "median"}, "merge='median' is not known; give 'average'"),
         ("FuzzyCMeans", {"merge": True}, "merge=True is not known"),
         ("FuzzyCMeans", {"merge": None}, "merge=None is not known"),
-        ("FederatedKMeans", {"init": "k-means++"}, "init='k-means[+]{2}' is not known; give 'one-"),
-        ("FederatedKMeans", {"init": "random"}, "init='random' is not known"),
+        ("FederatedKMeans", {"init": "kmeans++"}, "init='kmeans[+]{2}' is not known; give 'one-sh"),
+        ("FederatedKMeans", {"init": "tree"}, "init='tree' is not known"),
         ("FederatedKMeans", {"init": None}, "init is a NoneType|init has"),
         ("FederatedKMeans", {"init": 3}, r"init has shape \(\); it must be \(2, 3\)"),
         ("FederatedKMeans", {"init": np.zeros((2, 2))}, r"init has shape \(2, 2\); it must be"),
@@ -151,7 +151,9 @@ def test_tolerances(name: str, value: Any) -> None:
         ("FederatedKMeans", {"init": np.full((2, 3), 1e200)}, "init has a value that is NaN or be"),
         ("FederatedKMeans", {"init": [["a"]]}, "init is a list that is no array of numbers"),
         ("FederatedKMeans", {"init": 1j * np.ones((2, 3))}, "init is a ndarray that is no array"),
-        ("FederatedKMeans", {"init": lambda x: x}, "init is a function that is no array"),
+        ("FederatedKMeans", {"init": lambda x: x}, r"init=<func.* cannot be called on"),
+        ("FederatedKMeans", {"init": lambda x, k, s: x[:1]}, r"init has shape \(1, 3\); it must"),
+        ("FederatedKMeans", {"init": lambda x, k, s: "rows"}, "init is a str that is no array"),
     ],
 )  # fmt: skip
 def test_bad_options(name: str, options: dict[str, Any], words: str) -> None:

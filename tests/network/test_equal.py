@@ -205,7 +205,7 @@ def test_every_protocol_gives_over_tls_what_it_gives_in_process(
         for key, value in result.items():
             np.testing.assert_array_equal(network.results[name][key], value, err_msg=key)
         assert network.refused(name) == {}
-    np.testing.assert_array_equal(network.traffic.by_party, expected.traffic.by_party)
+    np.testing.assert_array_equal(network.traffic.table, expected.traffic.table)
 
 
 def _parties() -> Parties:

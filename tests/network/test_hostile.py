@@ -788,7 +788,7 @@ def test_one_who_says_that_it_has_nothing_to_say_is_there_and_not_heard(
     for name in ("P1", "P3"):
         assert network.refused(name) == {}
         assert network.roles[name].participation["not_heard"] == {}  # type: ignore[union-attr]
-    table = network.traffic.by_party
+    table = network.traffic.table
     assert table["bytes_down"].tolist() == [
         b // 2 if i in (0, 2) else b for i, b in enumerate(table["bytes_up"])
     ]

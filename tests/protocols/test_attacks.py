@@ -30,6 +30,7 @@ from unpooled.protocols.kfed import KFED
 from unpooled.protocols.matched import MatchedAveraging
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.scaling import Moments
+from unpooled.protocols.sketch import DrawnStarts
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import Body, Parties
 from unpooled.wire import (
@@ -58,6 +59,7 @@ PROTOCOLS = {
     "one-shot, refined": OneShotKMeans(10, 10, refine=True),
     "federated": FederatedKMeans(OneShotKMeans(10, 10), tol=0.0, max_rounds=24),
     "federated, given start": FederatedKMeans(START, tol=0.0, max_rounds=24),
+    "federated, drawn starts": FederatedKMeans(DrawnStarts(10, "random", 2), max_rounds=12),
     "moments": Moments(),
     "coreset": CoresetKMeans(10, 100),
 }

@@ -60,7 +60,7 @@ def test_parties_send_what_the_docstring_says(objective: str) -> None:
     traffic = run_star(protocol, PARTIES).traffic
     assert traffic.rounds == 2
     numbers = [1 + (drawn[who] + centers[who]) * (4 + 1) for who in PARTIES.names]
-    assert traffic.by_party["floats_up"].tolist() == numbers
+    assert traffic.table["floats_up"].tolist() == numbers
     assert traffic.floats_down == 5 * (1 + 2 * 5)
 
 

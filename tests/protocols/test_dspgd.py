@@ -160,9 +160,9 @@ def test_parties_send_what_theorem_2_says(options: dict[str, Any], final: str) -
 
 def test_every_party_sends_the_same_with_compression_however_many_rows_it_has() -> None:
     # Both clusters are at every party, so that each says as much of its own in the end.
-    up = fitted(unlike(0), final="one-shot").traffic_.by_party["floats_up"]
+    up = fitted(unlike(0), final="one-shot").traffic_.table["floats_up"]
     assert up.tolist() == [up[0]] * 3
-    up = fitted(unlike(0), compress=False, final="one-shot").traffic_.by_party["floats_up"]
+    up = fitted(unlike(0), compress=False, final="one-shot").traffic_.table["floats_up"]
     assert np.argsort(up).tolist() == np.argsort(SIZES).tolist()
 
 

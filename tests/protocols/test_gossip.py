@@ -256,7 +256,7 @@ def test_hosting_changes_nothing(protocol: GossipKMeans) -> None:
         for other in others:
             for name, value in one.result.items():
                 assert np.array_equal(value, other.result[name])
-            assert np.array_equal(one.traffic.by_party, other.traffic.by_party)
+            assert np.array_equal(one.traffic.table, other.traffic.table)
 
 
 @pytest.mark.parametrize("options", [{"averaging": "tree"}, {"topology": "private"}], ids=str)

@@ -165,7 +165,7 @@ def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
     )
     for other in split:
         assert np.array_equal(whole.result["centers"], other.result["centers"])
-        assert np.array_equal(whole.traffic.by_party, other.traffic.by_party)
+        assert np.array_equal(whole.traffic.table, other.traffic.table)
 
 
 @pytest.mark.parametrize("fault", [UserDown(3, 12, 60), UserDown(3, 30, 31)])

@@ -93,7 +93,7 @@ def test_parties_need_not_know_k() -> None:
         assert center_distance(model.cluster_centers_, places) < 0.5
     own = OneShotKMeans(6, local_clusters="auto", random_state=0).fit([X[:100], X[100:500]])
     # ceil(2 sqrt(100)) and ceil(2 sqrt(400)) centroids of 5 numbers
-    assert own.traffic_.by_party["floats_up"].tolist() == [20 * 5, 40 * 5]
+    assert own.traffic_.table["floats_up"].tolist() == [20 * 5, 40 * 5]
 
 
 @pytest.mark.parametrize("number", [1, 3, 7])
@@ -129,7 +129,7 @@ def test_outliers_are_left_out() -> None:
     robust = OneShotKMeans(5, trim=0.06, random_state=0).fit(rows, groups=groups)
     assert center_distance(plain.cluster_centers_, places) > 50
     assert center_distance(robust.cluster_centers_, places) < 1.5
-    assert robust.traffic_.by_party["floats_up"].max() <= 15 * 3  # three times as many centroids
+    assert robust.traffic_.table["floats_up"].max() <= 15 * 3  # three times as many centroids
 
 
 def test_radii_say_nothing_of_counts() -> None:
@@ -170,20 +170,20 @@ def test_upload_is_what_the_docstring_says() -> None:
         more = k * (d + 2) if options.get("refine") else 0
         expected = [min(len(rows), local) * each + more for rows in tables.values()]
         if options.get("send") == "radii":  # what has fewer than 10 rows is not sent
-            assert model.traffic_.by_party["floats_up"][0] == 0
-            assert all(model.traffic_.by_party["floats_up"] % (d + 1) == 0)
+            assert model.traffic_.table["floats_up"][0] == 0
+            assert all(model.traffic_.table["floats_up"] % (d + 1) == 0)
             continue
-        assert model.traffic_.by_party["floats_up"].tolist() == expected
+        assert model.traffic_.table["floats_up"].tolist() == expected
         assert model.traffic_.floats_up == sum(expected)
     auto = OneShotKMeans("auto", local_clusters=6, max_clusters=5, random_state=0).fit(tables)
-    assert auto.traffic_.by_party["floats_up"].tolist() == [3 * 7, 6 * 7, 6 * 7]
+    assert auto.traffic_.table["floats_up"].tolist() == [3 * 7, 6 * 7, 6 * 7]
 
 
 def test_deployment_sends_no_small_cluster() -> None:
     X, _, places = blobs([200, 150, 100], 2, 15.0)
     tables = [X[:8], *np.array_split(X[np.random.default_rng(0).permutation(450)], 3)]
     model = OneShotKMeans(3, policy="deployment", random_state=0).fit(tables)
-    assert model.traffic_.by_party["floats_up"][0] == 0
+    assert model.traffic_.table["floats_up"][0] == 0
     assert model.remarks_ == {"0": ["centroids 0: 3 of 3 clusters held back: too few rows"]}
     assert center_distance(model.cluster_centers_, places) < 0.5
     refined = OneShotKMeans(3, policy="deployment", refine=True, random_state=0).fit(tables)

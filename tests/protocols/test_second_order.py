@@ -228,7 +228,7 @@ def test_users_split_over_hosts_give_the_same_bits() -> None:
         )
         for other in split:
             assert np.array_equal(whole.result["centers"], other.result["centers"])
-            assert np.array_equal(whole.traffic.by_party, other.traffic.by_party)
+            assert np.array_equal(whole.traffic.table, other.traffic.table)
 
 
 def test_users_without_rows_and_clusters_without_any() -> None:

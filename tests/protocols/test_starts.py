@@ -167,7 +167,7 @@ def test_the_tree_start_is_the_same_for_all_users_however_they_are_hosted() -> N
     np.testing.assert_allclose(np.sort(centers[0], axis=0), np.sort(pooled, axis=0), atol=1e-9)
     for other in runs[1:]:
         assert np.array_equal(other.result["centers"], centers)
-        assert np.array_equal(other.traffic.by_party, runs[0].traffic.by_party)
+        assert np.array_equal(other.traffic.table, runs[0].traffic.table)
 
 
 def test_without_a_graph_the_tree_start_is_everybodys_own() -> None:

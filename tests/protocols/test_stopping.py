@@ -69,7 +69,7 @@ def test_traffic_counts_edges_and_inner_steps() -> None:
     assert traffic.by_kind["start"]["messages"] == 3 * 8
     assert traffic.by_kind["centers"]["messages"] == 5 * 4 * 8
     assert traffic.rounds == 3 + 2 + 20  # start, limits (diameter 2), rounds
-    assert traffic.by_party["messages"].tolist() == [25 * 4, 25, 25, 25, 25]
+    assert traffic.table["messages"].tolist() == [25 * 4, 25, 25, 25, 25]
 
 
 def test_rows_without_spread_stop_when_nothing_moves() -> None:
@@ -111,5 +111,5 @@ def test_neighbours_go_on_with_the_last_words_of_a_user_that_has_stopped() -> No
         differ = differ or len(set(one.result["rounds"].tolist())) > 1
         np.testing.assert_allclose(one.result["centers"], plain.result["centers"], atol=1e-3)
         assert np.array_equal(one.result["centers"], many.result["centers"])
-        assert np.array_equal(one.traffic.by_party, many.traffic.by_party)
+        assert np.array_equal(one.traffic.table, many.traffic.table)
     assert differ  # else nothing was tested

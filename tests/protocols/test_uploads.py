@@ -73,8 +73,8 @@ def test_what_may_leave_by_hand() -> None:
 
 
 def agree(traffic: Traffic, numbers: list[int]) -> None:
-    assert traffic.by_party["party"].tolist() == list(BLOBS)
-    assert traffic.by_party["floats_up"].tolist() == numbers
+    assert traffic.table["party"].tolist() == list(BLOBS)
+    assert traffic.table["floats_up"].tolist() == numbers
     assert traffic.floats_up == sum(numbers)
 
 
@@ -110,7 +110,7 @@ def test_feca_pays_for_what_is_left_after_refinement_only() -> None:
     received = int(model.history_["received"][0])
     assert model.traffic_.floats_up == received * (D + 1)
     most = [4, 4, 2, 4, 4, 4]
-    up = model.traffic_.by_party["floats_up"]
+    up = model.traffic_.table["floats_up"]
     assert (up % (D + 1) == 0).all()
     assert (up <= np.multiply(most, D + 1)).all()
     assert (up >= D + 1).all()

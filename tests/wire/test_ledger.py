@@ -132,8 +132,8 @@ def test_counts_are_those_of_every_single_encoded_message(
         bytes_up += len(encode(single)) * np.asarray(copies)
         floats_up += (width * kind_width + 1) * np.asarray(copies)
     traffic = Traffic.of(names, ((np.arange(n), entry) for entry in ledger.entries))
-    assert traffic.by_party["bytes_up"].tolist() == bytes_up.tolist()
-    assert traffic.by_party["floats_up"].tolist() == floats_up.tolist()
+    assert traffic.table["bytes_up"].tolist() == bytes_up.tolist()
+    assert traffic.table["floats_up"].tolist() == floats_up.tolist()
     assert traffic.bytes_up == bytes_up.sum() == traffic["bytes_up"]
     assert traffic.messages == n_rounds * sum(copies)
     assert traffic.rounds == (n_rounds if any(copies) else 0)
@@ -146,7 +146,13 @@ def test_traffic_reads_as_a_table_and_a_sentence() -> None:
     ledger = Ledger(("A", "B"), [SUMS], STUDY)
     ledger.send(Post("sums", 0, {"count": np.zeros((2, 1))}), np.array([1, 2]), 0)
     traffic = Traffic.of(("A", "B"), ((np.arange(2), entry) for entry in ledger.entries))
-    assert traffic.by_party["party"].tolist() == ["A", "B"]
+    assert traffic.table["party"].tolist() == ["A", "B"]
+    assert "by_party" not in vars(traffic)  # made when asked for: there may be a million parties
+    assert list(traffic.by_party) == ["A", "B"]
+    assert traffic.by_party["B"] == traffic["by_party"]["B"]
+    assert traffic.by_party["B"]["messages"] == 2
+    sides = (traffic.by_kind["sums"], traffic.by_round["sums", 0])
+    assert all(set(own) == set(traffic.by_party["A"]) for own in sides)
     assert "1 round, 3 messages, 3 numbers" in str(traffic)
     with pytest.raises(KeyError):
         traffic["nonsense"]

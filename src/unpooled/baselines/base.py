@@ -96,7 +96,20 @@ class EmbeddedKMeans(
         """The method's own embedding of the rows."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Clusters the rows of one table; ``y`` is ignored."""
+        """Clusters the rows of one table.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            The rows of all, in one place.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         n_clusters = whole("n_clusters", self.n_clusters, 1)
         n_init = whole("n_init", self.n_init, 1)
         given = self.n_components
@@ -126,12 +139,55 @@ class EmbeddedKMeans(
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """h(x) for every row, (n, s)."""
+        """The rows as points of the space in which ``cluster_centers_`` lie.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            Rows with the columns that ``fit`` saw.
+
+        Returns
+        -------
+        points : array of shape (n, s)
+            h(x) for every row.
+        """
         return self._embedded(X)
 
     def predict(self, X: Any) -> IntArray:
-        """The nearest of ``cluster_centers_`` for each embedded row."""
+        """The nearest of ``cluster_centers_`` for each embedded row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            Rows with the columns that ``fit`` saw.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            The number of each row's cluster.
+        """
         return centers.label(self._embedded(X), self.cluster_centers_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the squared distances of embedded rows to the nearest centre: higher is better.
+
+        Spaces of different kernels, scales and numbers of components do not compare.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            Rows with the columns that ``fit`` saw.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Minus the sum.
+        """
+        points = self._embedded(X)
+        labels = centers.label(points, self.cluster_centers_)
+        return -centers.cost(points, np.ones(len(points)), self.cluster_centers_, labels)
 
     def _embedded(self, X: Any) -> FloatArray:
         check_is_fitted(self, "map_")

@@ -26,25 +26,43 @@ class ExactKernelKMeans(EmbeddedKMeans):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    kernel : "gaussian", "laplacian", "cauchy", "polynomial" or "exponential"; see
-        :mod:`unpooled.kernels.features`
-    gamma : the kernel's scale, or "mean-distance": N² / (2 Σ_ij |x_i - x_j|²), for the Laplacian
-        kernel (γ / d)^½ with that γ
-    n_components : s; None: ``n_clusters``
-    n_init : starts of k-means
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    kernel : str, default="gaussian"
+        "gaussian", "laplacian", "cauchy", "polynomial" or "exponential"; see
+        :mod:`unpooled.kernels.features`.
+    gamma : float or "mean-distance", default="mean-distance"
+        The kernel's scale, or N² / (2 Σ_ij |x_i - x_j|²), for the Laplacian kernel (γ / d)^½ with
+        that γ.
+    n_components : int or None, default=None
+        s; None: ``n_clusters``.
+    n_init : int, default=10
+        Starts of k-means.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    embedding_ : (N, s)
-    eigenvalues_ : (s,), the largest first; zero, like the column of ``embedding_``, beyond the rank
-    cluster_centers_ : (K, s), in the space of the embedding
-    inertia_ : the sum of squared distances in that space; on φ(x) it is larger by at most
-        tr K - Σ λ
-    gamma_ : the kernel's scale
-    anchors_, map_ : X and U_s Λ_s^-½
-    labels_, n_features_in_
+    cluster_centers_ : array of shape (K, s)
+        The centres, in the space of the embedding.
+    labels_ : array of shape (N,)
+        The cluster of each row.
+    inertia_ : float
+        The sum of squared distances in that space; on φ(x) it is larger by at most tr K - Σ λ.
+    embedding_ : array of shape (N, s)
+        The embedded rows.
+    eigenvalues_ : array of shape (s,)
+        The largest first; zero, like the column of ``embedding_``, beyond the rank.
+    gamma_ : float
+        The kernel's scale.
+    anchors_ : array of shape (N, d)
+        X.
+    map_ : array of shape (N, s)
+        U_s Λ_s^-½.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------

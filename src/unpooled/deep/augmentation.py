@@ -34,26 +34,45 @@ _ACROSS = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]) /
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How views are made. Sizes are shares of the image's side, scales shares of its area."""
+    """How views are made. Sizes are shares of the image's side, scales shares of its area.
+
+    Parameters
+    ----------
+    large : int, default=2
+        Views of the first kind (DeepCluster-v2: 2).
+    small : int, default=0
+        Views of the second kind (DeepCluster-v2: 6, a quarter of the pixels of a large one).
+    large_size : float, default=1.0
+        Side of a large view.
+    small_size : float, default=0.5
+        Side of a small view.
+    large_scale : (float, float), default=(0.25, 1.0)
+        What part of the image a large view shows, least and most.
+    small_scale : (float, float), default=(0.08, 0.25)
+        The same of a small view.
+    aspect : float, default=4/3
+        Width to height lies between this and its inverse.
+    rotation : float, default=0.0
+        Degrees to either side.
+    flip : bool, default=True
+        Whether half of the views are mirrored.
+    colour : float, default=0.5
+        How far brightness, contrast and saturation go from 1; hue goes a quarter as far.
+    grey : float, default=0.2
+        The share of views without colour.
+    """
 
     large: int = 2
-    """Views of the first kind (DeepCluster-v2: 2)."""
     small: int = 0
-    """Views of the second kind (DeepCluster-v2: 6, a quarter of the pixels of a large one)."""
     large_size: float = 1.0
     small_size: float = 0.5
     large_scale: tuple[float, float] = (0.25, 1.0)
     small_scale: tuple[float, float] = (0.08, 0.25)
     aspect: float = 4 / 3
-    """Width to height lies between this and its inverse."""
     rotation: float = 0.0
-    """Degrees to either side."""
     flip: bool = True
-    """Whether half of the views are mirrored."""
     colour: float = 0.5
-    """How far brightness, contrast and saturation go from 1; hue goes a quarter as far."""
     grey: float = 0.2
-    """The share of views without colour."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Augmentation:

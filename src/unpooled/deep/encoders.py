@@ -26,6 +26,15 @@ class ConvNet(nn.Module):
     """Four convolutions, each followed by a normalisation, ReLU and (but the last) a pooling.
 
     Has ``8 * width`` features: the mean of the last map. Images may be of any size from 1 pixel on.
+
+    Parameters
+    ----------
+    channels : int, default=3
+        Of the images.
+    width : int, default=24
+        Maps of the first layer.
+    norm : {"batch", "group"}, default="batch"
+        How layers are normalised.
     """
 
     def __init__(self, channels: int = 3, width: int = 24, norm: str = "batch") -> None:
@@ -73,6 +82,15 @@ class ResNet18(nn.Module):
     """ResNet-18 with the stem for small images: a 3 x 3 convolution, no pooling (He et al. 2016).
 
     Has ``8 * width`` features, 512 as in the paper.
+
+    Parameters
+    ----------
+    channels : int, default=3
+        Of the images.
+    width : int, default=64
+        Maps of the first layer.
+    norm : {"batch", "group"}, default="batch"
+        How layers are normalised.
     """
 
     def __init__(self, channels: int = 3, width: int = 64, norm: str = "batch") -> None:

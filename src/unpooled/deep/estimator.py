@@ -41,7 +41,7 @@ from unpooled.protocols import oneshot as protocols
 from unpooled.protocols.embedded import Embedded
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
-from unpooled.types import Array, Body, FloatArray, IntArray, Parties
+from unpooled.types import Array, Body, FloatArray, IntArray, Parties, PerRow
 from unpooled.wire.message import Note
 from unpooled.wire.policy import Deployment
 
@@ -74,45 +74,92 @@ class DeepFeCA(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    aggregation : how parties' centroids become common ones: "feca", "one-shot", "matched", "k-fed",
+    n_clusters : int, default=10
+        Number of clusters.
+    aggregation : str or estimator, default="feca"
+        How parties' centroids become common ones: "feca", "one-shot", "matched", "k-fed",
         "fuzzy-average", "fuzzy-kmeans", or any estimator of unpooled with a coordinator whose
-        centres lie among the rows
-    encoder : "convnet", "resnet18", a function that makes an ``nn.Module``, or such a module, which
-        is trained on from where it stands; it makes (n, features) of (n, channels, height, width)
-    n_prototypes : pseudo-labels in training; None: ``n_clusters``, as in the paper. More of them
-        (three times) usually make better features
-    projection : dimension of a projection behind the features in which images are clustered, as
-        in DeepCluster-v2 (128); 0: they are clustered by the features themselves
-    rounds : rounds of clustering, training and averaging
-    epochs, batch_size : of a party's training in a round
-    learning_rate : at the beginning; it falls along a cosine over all rounds
-    optimizer : "sgd", or "lars" (DeepCluster-v2's, for large batches)
-    momentum, weight_decay : of the optimizer
-    temperature : of the softmax over prototypes
-    head : "trained" (a linear classifier that begins with the prototypes, as in the paper) or
-        "fixed" (the prototypes themselves, DeepCluster-v2)
-    warmup : the share of all rounds in which the learning rate rises
-    augmentation : "natural" (photographs), "signs" (digits, letters), an ``Augmentation``, or a
-        dict of what is different from the natural one
-    batch_norm : "pooled" (variances of all rows together) or "averaged" (plain FedAvg)
-    participation : the share of parties that train in a round
-    image_shape : (channels, height, width) where ``X`` is tables of rows; None: square, one channel
-    channels : "last" or "first": where images have theirs
-    device : "cpu", "cuda", ...: where parties train, or "auto": on a GPU where there is one;
-        results repeat exactly on a CPU
-    checkpoint : a file that is written after every round, from which a fit with the same options,
-        data and seed goes on (``traffic_`` is then that of the rest)
-    quorum : how many parties' answers are enough; None: all
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+        centres lie among the rows.
+    encoder : str, callable or nn.Module, default="convnet"
+        "convnet", "resnet18", a function that makes an ``nn.Module``, or such a module, which is
+        trained on from where it stands; it makes (n, features) of (n, channels, height, width).
+    n_prototypes : int or None, default=None
+        Pseudo-labels in training; None: ``n_clusters``, as in the paper. More of them (three times)
+        usually make better features.
+    projection : int, default=0
+        Dimension of a projection behind the features in which images are clustered, as in
+        DeepCluster-v2 (128); 0: they are clustered by the features themselves.
+    rounds : int, default=20
+        Rounds of clustering, training and averaging.
+    epochs : int, default=1
+        Of a party's training in a round.
+    batch_size : int, default=32
+        Images of a step of it.
+    learning_rate : float, default=0.03
+        At the beginning; it falls along a cosine over all rounds.
+    optimizer : {"sgd", "lars"}, default="sgd"
+        "lars" is DeepCluster-v2's, for large batches.
+    momentum : float, default=0.9
+        Of the optimizer.
+    weight_decay : float, default=1e-4
+        Of the optimizer.
+    temperature : float, default=0.1
+        Of the softmax over prototypes.
+    head : {"trained", "fixed"}, default="trained"
+        A linear classifier that begins with the prototypes, as in the paper, or the prototypes
+        themselves, as in DeepCluster-v2.
+    warmup : float, default=0.0
+        The share of all rounds in which the learning rate rises.
+    augmentation : {"natural", "signs"}, Augmentation or dict, default="natural"
+        For photographs, for digits and letters, one's own, or what is different from the natural
+        one.
+    batch_norm : {"pooled", "averaged"}, default="pooled"
+        Variances of all rows together, or plain FedAvg.
+    participation : float, default=1.0
+        The share of parties that train in a round.
+    image_shape : (int, int, int) or None, default=None
+        Channels, height and width where ``X`` is tables of rows; None: square, one channel.
+    channels : {"last", "first"}, default="last"
+        Where images have theirs.
+    device : str, default="cpu"
+        "cpu", "cuda", ...: where parties train, or "auto": on a GPU where there is one; results
+        repeat exactly on a CPU.
+    checkpoint : str, path or None, default=None
+        A file that is written after every round, from which a fit with the same options, data and
+        seed goes on (``traffic_`` is then that of the rest).
+    quorum : int or None, default=None
+        How many parties' answers are enough; None: all.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, d), of unit length, where :meth:`embed` puts images
-    network_ : the network's numbers, and the channels' scale
-    history_ : for every round ``loss`` and ``clusters`` (prototypes found)
-    labels_, inertia_, n_rounds_, traffic_, remarks_, image_shape_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres, of unit length, where :meth:`embed` puts images.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each image, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of embedded images to their nearest centre.
+    network_ : dict of arrays
+        The network's numbers, and the channels' scale.
+    image_shape_ : (int, int, int)
+        Channels, height and width.
+    n_rounds_ : int
+        Rounds of clustering, training and averaging.
+    n_iter_ : int
+        The same as ``n_rounds_``.
+    history_ : dict of arrays
+        For every round ``loss`` and ``clusters`` (prototypes found).
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
     """
 
     def __init__(
@@ -142,6 +189,7 @@ class DeepFeCA(StarEstimator):
         checkpoint: Any = None,
         quorum: int | None = None,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -168,10 +216,29 @@ class DeepFeCA(StarEstimator):
         self.checkpoint = checkpoint
         self.quorum = quorum
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from the images of all parties without putting them together."""
+        """Learns from the images of all parties without putting them together.
+
+        Parameters
+        ----------
+        X : array, table, or list, tuple or dict of these
+            Images, as :class:`DeepFeCA` takes them.
+        y : None
+            Ignored.
+        groups : array of shape (n,) or str, default=None
+            The party of each image of one array, or the name of a table's column that has it.
+            Without it there is one party.
+        sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
+            A weight for each image, in the container of ``X``; None weighs all alike.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         rows, self._seen = flattened(X, self.channels)
         try:
             return super().fit(rows, groups=groups, sample_weight=sample_weight)
@@ -322,13 +389,10 @@ class DeepFeCA(StarEstimator):
         else:  # at a party, which has it from the plan
             self.image_shape_ = shape_of(self.image_shape, None, self.n_features_in_)
 
-    def _set_labels(self, table: Table) -> None:
-        points = self._embedded(table.parties.rows)
-        labels = centers.label(points, self.cluster_centers_)
-        self.labels_ = table.restore(labels)
-        self.inertia_ = centers.cost(points, table.parties.weights, self.cluster_centers_, labels)
+    def _keep(self, result: Body) -> None:
+        self.n_iter_ = int(result["rounds"])
 
-    def _read_new(self, X: Any) -> Table:
+    def _read_new(self, X: Any, groups: Any = None, sample_weight: Any = None) -> Table:
         check_is_fitted(self, "n_features_in_")
         rows, seen = flattened(X, self.channels)
         if seen is not None and seen != self.image_shape_:
@@ -336,15 +400,37 @@ class DeepFeCA(StarEstimator):
                 f"The images are {seen} (channels, height, width), but those that {_NAME} was "
                 f"fitted on are {self.image_shape_}; resize them, or see channels."
             )
-        return super()._read_new(rows)
+        return super()._read_new(rows, groups, sample_weight)
 
-    def embed(self, X: Any) -> Any:
-        """The images as points of the unit sphere, on which ``cluster_centers_`` lie."""
+    def embed(self, X: Any) -> PerRow[FloatArray]:
+        """The images as points of the unit sphere, on which ``cluster_centers_`` lie.
+
+        Parameters
+        ----------
+        X : array, table, or list, tuple or dict of these
+            Images, as :class:`DeepFeCA` takes them.
+
+        Returns
+        -------
+        points : array of shape (n, d), or list, tuple or dict of these
+            In the container of ``X``.
+        """
         table = self._read_new(X)
         return table.restore(self._embedded(table.parties.rows))
 
-    def features(self, X: Any) -> Any:
-        """What the encoder makes of images, before any projection: for other models to use."""
+    def features(self, X: Any) -> PerRow[FloatArray]:
+        """What the encoder makes of images, before any projection: for other models to use.
+
+        Parameters
+        ----------
+        X : array, table, or list, tuple or dict of these
+            Images, as :class:`DeepFeCA` takes them.
+
+        Returns
+        -------
+        features : array of shape (n, d), or list, tuple or dict of these
+            In the container of ``X``.
+        """
         table = self._read_new(X)
         return table.restore(self._features(table.parties.rows))
 
@@ -368,12 +454,6 @@ class DeepFeCA(StarEstimator):
     def _features(self, rows: FloatArray) -> FloatArray:
         with serving(Options()):
             return self._fitted.features(rows, self.network_)
-
-    def _labels(self, rows: FloatArray) -> IntArray:
-        return centers.label(self._embedded(rows), self.cluster_centers_)
-
-    def _distances(self, rows: FloatArray) -> FloatArray:
-        return centers.distances(self._embedded(rows), self.cluster_centers_)
 
     def _for_drawing(
         self, X: Any, y: Any
@@ -412,7 +492,24 @@ class DeepCluster(DeepFeCA):
     """
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from one array of images; parties, if there are any, are put together."""
+        """Learns from one array of images; parties, if there are any, are put together.
+
+        Parameters
+        ----------
+        X : array, table, or list, tuple or dict of these
+            Images, as :class:`DeepFeCA` takes them.
+        y : None
+            Ignored.
+        groups : None
+            Ignored.
+        sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
+            A weight for each image, in the container of ``X``; None weighs all alike.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         if sample_weight is not None:
             sample_weight = _together(sample_weight, 1)
         return super().fit(_together(X, 2), sample_weight=sample_weight)
@@ -474,7 +571,7 @@ def _described(params: dict[str, Any]) -> list[tuple[str, str]]:
 
     Functions are known by their names, modules by what is in them.
     """
-    apart = {"checkpoint", "device", "random_state"}
+    apart = {"checkpoint", "device", "random_state", "verbose"}
     words = []
     for name, value in sorted(params.items()):
         if name in apart:

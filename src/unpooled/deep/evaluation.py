@@ -19,8 +19,26 @@ def linear_accuracy(
 ) -> float:
     """Linear evaluation: the accuracy of a multinomial logistic regression on frozen features.
 
-    Columns are standardised; ``C`` is the inverse weight of its ridge penalty. (Papers train the
-    same classifier by stochastic gradients; this one is trained to its optimum.)
+    Columns are standardised. (Papers train the same classifier by stochastic gradients; this one is
+    trained to its optimum.)
+
+    Parameters
+    ----------
+    features : array of shape (n, d)
+        Of images with known classes.
+    y : array of shape (n,)
+        Their classes.
+    test_features : array of shape (m, d)
+        Of images to test on.
+    test_y : array of shape (m,)
+        Their classes.
+    C : float, default=1.0
+        The inverse weight of the ridge penalty.
+
+    Returns
+    -------
+    accuracy : float
+        From 0 to 1.
     """
     classifier = LogisticRegression(C=C, tol=1e-3, max_iter=1000)
     model = make_pipeline(StandardScaler(), classifier).fit(np.asarray(features), np.asarray(y))
@@ -30,7 +48,26 @@ def linear_accuracy(
 def knn_accuracy(
     features: Any, y: Any, test_features: Any, test_y: Any, *, n_neighbors: int = 20
 ) -> float:
-    """The accuracy of the nearest neighbours by cosine, the nearer counting more."""
+    """The accuracy of the nearest neighbours by cosine, the nearer counting more.
+
+    Parameters
+    ----------
+    features : array of shape (n, d)
+        Of images with known classes.
+    y : array of shape (n,)
+        Their classes.
+    test_features : array of shape (m, d)
+        Of images to test on.
+    test_y : array of shape (m,)
+        Their classes.
+    n_neighbors : int, default=20
+        How many neighbours vote.
+
+    Returns
+    -------
+    accuracy : float
+        From 0 to 1.
+    """
     model = KNeighborsClassifier(
         min(n_neighbors, len(features)), metric="cosine", weights="distance"
     )

@@ -34,8 +34,22 @@ def draw_page(
 ) -> None:
     """Draws the images nearest to each centre, and all images by a t-SNE of their features.
 
-    For whoever may see images of all parties, in a study; a party draws its own alone. With ``y``
-    (classes, in the form of ``X``) the map is also drawn by class.
+    For whoever may see images of all parties, in a study; a party draws its own alone.
+
+    Parameters
+    ----------
+    model : DeepFeCA
+        A fitted one.
+    X : array, table, or list, tuple or dict of these
+        Images, as :class:`DeepFeCA` takes them.
+    file : str or path
+        Where to draw; its ending says in which format.
+    y : array of shape (n,), or list, tuple or dict of these, default=None
+        Classes, in the container of ``X``, to draw the map by these too.
+    per_cluster : int, default=12
+        Images of each cluster.
+    random_state : int, default=0
+        Seed of the t-SNE.
     """
     try:
         from matplotlib.figure import Figure

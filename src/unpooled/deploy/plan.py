@@ -86,7 +86,7 @@ _MESH = {
     "edges": 'pairs of names, e.g. [["N1", "N2"]]',
     "peers": "tables [peers.NAME] with endpoint and fingerprint",
 }
-_NOT_IN_A_PLAN = ("policy", "random_state", "graph", "quorum", "checkpoint")
+_NOT_IN_A_PLAN = ("policy", "random_state", "graph", "quorum", "checkpoint", "verbose")
 _DEEP = "DeepFeCA"
 _SPAN = re.compile(r"(.*)\[(\d{1,6}):(\d{1,6})\]")
 _MOST_IN_SHORT = 64
@@ -294,6 +294,7 @@ def _check_method(content: Mapping[str, Any], star: bool, source: str) -> None:
                 "random_state": "is called seed and stands at the top",
                 "graph": "is said by edges",
                 "quorum": "stands at the top",
+                "verbose": "is for fits in one process: programs say on the screen what they do",
                 "checkpoint": "is not needed: every program keeps what it needs to go on",
             }.get(name, f"is no parameter of {method}; it has {', '.join(allowed)}")
             raise InputError(f"{source} has {name!r} in [parameters], which {hint}.")

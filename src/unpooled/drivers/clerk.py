@@ -26,7 +26,7 @@ _OWN = "clerk."
 
 
 class Clerk:
-    """Stands between the network and a :class:`~unpooled.drivers.site.Site`."""
+    """Stands between the network and a :class:`unpooled.drivers.site.Site`."""
 
     def __init__(self, site: Site) -> None:
         self.site = site

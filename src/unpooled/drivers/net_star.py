@@ -114,7 +114,7 @@ class StarCoordinator:
         self._replies: dict[PartyId, bytes] = {}
         self._open: tuple[Ask, bytes] | None = None
         self._asked = ""
-        """The digest of the question, as in :class:`~unpooled.drivers.coordinator.Exchange`."""
+        """The digest of the question, as in :class:`unpooled.drivers.coordinator.Exchange`."""
         self._note: Note | None = None
         self._said_bye: set[PartyId] = set()
 

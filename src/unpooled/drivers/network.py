@@ -1,6 +1,6 @@
 """A party's place on the network: its links to others, whatever carries their bytes.
 
-:class:`Node` keeps one :class:`~unpooled.drivers.link.Link` to each of the others, counts and logs
+:class:`Node` keeps one :class:`unpooled.drivers.link.Link` to each of the others, counts and logs
 what it refuses, and turns what arrives into events. What carries bytes is a :class:`Transport`:
 Zenoh in earnest (:mod:`unpooled.drivers.zenoh`), memory in tests.
 

@@ -9,7 +9,7 @@ standard output of its own, a pipe, and keeps the real one. Of what comes throug
   that is another's. Zenoh does not say from whom. (It also notes what it holds back itself, since
   it offers everything to everybody; that is on other threads, and is no news.)
 
-Who is connected and should not be, :class:`~unpooled.drivers.zenoh.ZenohTransport` sees for itself.
+Who is connected and should not be, :class:`unpooled.drivers.zenoh.ZenohTransport` sees for itself.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import one_of, whole
 from unpooled.drivers.local import Options, Run, run_star
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.graphs import topology
 from unpooled.kernels.coreset import prices
@@ -27,24 +28,50 @@ class CoresetKMeans(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    coreset_size : rows drawn in all, with replacement; errors fall as its square root
-    objective : "kmeans" (rows pay squared distances) or "kmedian" (distances)
-    graph : None for a coordinator that hears all parties; else "ring", "path", "star", "complete",
-        a networkx graph or an adjacency matrix, along whose lowest breadth-first tree everything is
-        passed on to the party at its root, seen by the parties on the way: the same result, see
-        :mod:`unpooled.drivers.relay`
-    n_init : starts of every clustering, the parties' and the last one
-    policy : what parties let out: "study", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    coreset_size : int, default=500
+        Rows drawn in all, with replacement; errors fall as its square root.
+    objective : {"kmeans", "kmedian"}, default="kmeans"
+        What rows pay: squared distances, or distances.
+    graph : str, networkx graph, adjacency matrix or None, default=None
+        None for a coordinator that hears all parties; else "ring", "path", "star", "complete" or a
+        graph, along whose lowest breadth-first tree everything is passed on to the party at its
+        root, seen by the parties on the way: the same result, see :mod:`unpooled.drivers.relay`.
+    n_init : int or "auto", default=10
+        Starts of every clustering, the parties' and the last one; "auto" makes 10.
+    policy : {"study"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, d)
-    coreset_, coreset_weights_ : the sample with its weights, some of which may be negative
-    inertia_ : what all rows pay: the sum of w times squared distances, for k-median of distances
-    history_ : ``received``, the size of the coreset with centres, and ``cost``, what it pays
-    labels_, n_rounds_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        What all rows pay: the sum of w times squared distances, for k-median of distances;
+        ``score`` is minus that.
+    coreset_ : array of shape (n, d)
+        The sample.
+    coreset_weights_ : array of shape (n,)
+        Its weights, some of which may be negative.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -63,8 +90,9 @@ class CoresetKMeans(StarEstimator):
         coreset_size: int = 500,
         objective: str = "kmeans",
         graph: Any = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -73,6 +101,7 @@ class CoresetKMeans(StarEstimator):
         self.graph = graph
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> coreset.CoresetKMeans:
@@ -80,7 +109,7 @@ class CoresetKMeans(StarEstimator):
             n_clusters,
             coreset_size=whole("coreset_size", self.coreset_size, 1),
             objective=one_of("objective", self.objective, tuple(coreset.OBJECTIVES)),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
         )
 
     def _run(
@@ -98,6 +127,10 @@ class CoresetKMeans(StarEstimator):
 
     def _set_labels(self, table: Table) -> None:
         super()._set_labels(table)
-        if self.objective == "kmedian":
-            paid, _ = prices(table.parties.rows, self.cluster_centers_, 1)
-            self.inertia_ = float((table.parties.weights * paid).sum())
+        self.inertia_ = self._cost(table)
+
+    def _cost(self, table: Table) -> float:
+        if self.objective == "kmeans":
+            return super()._cost(table)
+        paid, _ = prices(table.parties.rows, self.cluster_centers_, 1)
+        return float((table.parties.weights * paid).sum())

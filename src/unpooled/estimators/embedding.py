@@ -16,7 +16,7 @@ from unpooled.kernels.features import SHIFT_INVARIANT
 from unpooled.protocols.kernel import GAMMA
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, Parties, PerRow
 
 
 class EmbeddingEstimator(StarEstimator):
@@ -37,8 +37,19 @@ class EmbeddingEstimator(StarEstimator):
     def _n_rounds(self, run: Run) -> int:
         return run.traffic.rounds
 
-    def embed(self, X: Any) -> Any:
-        """The rows as points of the space in which ``cluster_centers_`` lie, in X's container."""
+    def embed(self, X: Any) -> PerRow[FloatArray]:
+        """The rows as points of the space in which ``cluster_centers_`` lie.
+
+        Parameters
+        ----------
+        X : array, data frame, or list, tuple or dict of these
+            New rows, with the columns that ``fit`` saw.
+
+        Returns
+        -------
+        points : array of shape (n, s), or list, tuple or dict of these
+            A point for each row, in the container of ``X``.
+        """
         table = self._read_new(X)
         return table.restore(self._embedded(table.parties.rows))
 
@@ -55,12 +66,6 @@ class EmbeddingEstimator(StarEstimator):
         self.embedding_ = table.restore(rows)
         self.labels_ = table.restore(labels)
         self.inertia_ = centers.cost(rows, table.parties.weights, self.cluster_centers_, labels)
-
-    def _labels(self, rows: FloatArray) -> IntArray:
-        return centers.label(self._embedded(rows), self.cluster_centers_)
-
-    def _distances(self, rows: FloatArray) -> FloatArray:
-        return centers.distances(self._embedded(rows), self.cluster_centers_)
 
 
 def feature_count(value: Any, default: int, kernel: str, form: str) -> int:

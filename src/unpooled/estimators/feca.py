@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from unpooled.checks import flag, one_of, whole, whole_or_none
+from unpooled.checks import flag, one_of, whole_or_none
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import feca
 from unpooled.types import Body, Parties
@@ -18,20 +19,46 @@ class FeCA(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    local_clusters : clusters that parties look for; None: ``n_clusters``
-    radius : "empirical" (Algorithm 4) or "theoretical" (Algorithm 3)
-    merge : whether the close pair that justified a removal becomes one centroid; False is the
-        loop as printed, which also deletes good centroids
-    n_init : starts of each party's k-means
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    local_clusters : int or None, default=None
+        Clusters that parties look for; None: ``n_clusters``.
+    radius : {"empirical", "theoretical"}, default="empirical"
+        How radii are found: Algorithm 4 or Algorithm 3.
+    merge : bool, default=True
+        Whether the close pair that justified a removal becomes one centroid; False is the loop as
+        printed, which also deletes good centroids.
+    n_init : int or "auto", default=10
+        Starts of each party's own k-means; "auto" makes 10.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, d), first the means of groups, then centroids added to make up K
-    n_groups_ : how many centres are means of groups
-    labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        First the means of groups, then centroids added to make up K.
+    n_groups_ : int
+        How many centres are means of groups.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their nearest centre.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the number of centroids that came.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -50,8 +77,9 @@ class FeCA(StarEstimator):
         local_clusters: int | None = None,
         radius: str = "empirical",
         merge: bool = True,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -60,6 +88,7 @@ class FeCA(StarEstimator):
         self.merge = merge
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> feca.FeCA:
@@ -68,7 +97,7 @@ class FeCA(StarEstimator):
             local_clusters=whole_or_none("local_clusters", self.local_clusters, 1) or n_clusters,
             radius=one_of("radius", self.radius, feca.RADII),
             merge=flag("merge", self.merge),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
         )
 
     def _keep(self, result: Body) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, Literal
+
+import numpy as np
 
 from unpooled.checks import number, whole
+from unpooled.drivers.local import Options, Run
 from unpooled.errors import InputError
 from unpooled.estimators import options
+from unpooled.estimators.history import History
 from unpooled.estimators.star import StarEstimator
-from unpooled.protocols import federated
+from unpooled.protocols import federated, sketch
 from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.star import StarProtocol
 from unpooled.types import Body, FloatArray, Parties
+
+_STARTS = ("one-shot", *sketch.NAMES)
 
 
 class FederatedKMeans(StarEstimator):
@@ -22,20 +30,65 @@ class FederatedKMeans(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    init : "one-shot" (as :class:`~unpooled.OneShotKMeans`, sends no row) or centres (K, d)
-    n_init : starts of each party's k-means for "one-shot"
-    max_rounds : most rounds after the start
-    tol : stop when no centre moves by more than this times the root mean square distance of a row
-        to its centre
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    init : str, callable or array of shape (K, d), default="one-shot"
+        Where centres start; no start sends a row. "one-shot" merges parties' own clusters, as
+        :class:`unpooled.OneShotKMeans` does, and is the best. "k-means++" and "random" draw rows
+        at home, and from the means of the rows nearest to them the coordinator draws again
+        (:mod:`unpooled.protocols.sketch`). A callable is called by the coordinator as ``init(X,
+        n_clusters, random_state)``, where ``X`` are such means in place of the rows, and returns
+        the centres.
+    n_init : int or "auto", default="auto"
+        For "one-shot" the starts of each party's own k-means, of which "auto" makes 10. Else how
+        often the whole is run, the best being kept: "auto" runs it once from "k-means++" or given
+        centres, 10 times from "random" or a callable.
+    max_rounds : int, default=100
+        Most rounds after a start.
+    tol : float, default=1e-4
+        Stop when no centre moves by more than this times the root mean square distance of a row to
+        its centre.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed; with given centres nothing is left to chance.
 
     Attributes
     ----------
-    converged_ : whether ``tol`` was reached within ``max_rounds``
-    history_ : ``cost`` (of the centres that a round began with) and ``movement``, one per round
-    cluster_centers_, labels_, inertia_, n_rounds_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their nearest centre.
+    converged_ : bool
+        Whether ``tol`` was reached within ``max_rounds``.
+    n_iter_ : int
+        Rounds of the run that was kept.
+    n_rounds_ : int
+        Rounds of all runs.
+    history_ : dict of arrays
+        ``received``, the number of centroids that came for the start; ``cost`` (of the centres that
+        a round began with) and ``movement``, one per round.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpooled import FederatedKMeans
+    >>> hospitals = {"A": np.array([[0.0], [1.0], [9.0]]), "B": np.array([[0.5], [10.0]])}
+    >>> model = FederatedKMeans(n_clusters=2, init=[[0.0], [5.0]]).fit(hospitals)
+    >>> model.cluster_centers_[:, 0].tolist(), model.n_iter_
+    ([0.5, 9.5], 2)
     """
 
     def __init__(
@@ -43,10 +96,11 @@ class FederatedKMeans(StarEstimator):
         n_clusters: int = 8,
         *,
         init: Any = "one-shot",
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = "auto",
         max_rounds: int = 100,
         tol: float = 1e-4,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -55,23 +109,64 @@ class FederatedKMeans(StarEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> federated.FederatedKMeans:
-        n_init = whole("n_init", self.n_init, 1)
-        start: OneShotKMeans | FloatArray
+        start = self._start(n_clusters, parties)
+        max_rounds, tol = whole("max_rounds", self.max_rounds, 1), number("tol", self.tol)
+        return federated.FederatedKMeans(start, max_rounds, tol)
+
+    def _start(
+        self, n_clusters: int, parties: Parties
+    ) -> OneShotKMeans | sketch.DrawnStarts | FloatArray:
+        n_init = self._n_starts()
         if isinstance(self.init, str):
-            if self.init != "one-shot":
+            if self.init not in _STARTS:
                 raise InputError(
-                    f"init={self.init!r} is not known; give 'one-shot' or an array of starting "
-                    "centres."
+                    f"init={self.init!r} is not known; give {', '.join(map(repr, _STARTS))}, a "
+                    "callable or an array of starting centres."
                 )
-            start = OneShotKMeans(n_clusters, n_clusters, n_init=n_init)
-        else:
-            start = options.given_centers(self.init, n_clusters, parties)
-        return federated.FederatedKMeans(
-            start, whole("max_rounds", self.max_rounds, 1), number("tol", self.tol)
-        )
+            if self.init == "one-shot":
+                return OneShotKMeans(n_clusters, n_clusters, n_init=n_init)
+            return sketch.DrawnStarts(n_clusters, str(self.init), n_init)
+        if callable(self.init):
+            return sketch.DrawnStarts(n_clusters, self._called, n_init)
+        return options.given_centers(self.init, n_clusters, parties)
+
+    def _n_starts(self) -> int:
+        """What ``n_init`` comes to with this ``init``."""
+        if isinstance(self.init, str):
+            return options.starts(self.n_init, 1 if self.init == "k-means++" else 10)
+        return options.starts(self.n_init, 10 if callable(self.init) else 1)
+
+    def _called(
+        self, points: FloatArray, n_clusters: int, random_state: np.random.RandomState
+    ) -> FloatArray:
+        """What the callable makes of parties' cell means."""
+        try:
+            centers = self.init(points, n_clusters, random_state)
+        except Exception as error:
+            raise InputError(
+                f"init={self.init!r} cannot be called on {len(points)} points of "
+                f"{points.shape[1]} columns ({type(error).__name__}); give one that takes X, "
+                "n_clusters and random_state."
+            ) from error
+        return options.given_centers(centers, n_clusters, Parties.of([points]))
+
+    def _run(
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: History
+    ) -> Run:
+        given = not isinstance(self.init, str) and not callable(self.init)
+        if given and self._n_starts() > 1:
+            warnings.warn(
+                "Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={self.n_init}.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return super()._run(protocol, parties, seed, how, history)
 
     def _keep(self, result: Body) -> None:
         self.converged_ = bool(result["converged"])
+        self.n_iter_ = int(result["iterations"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.kernels.fuzzy import memberships
+from unpooled.kernels.fuzzy import fuzzy_cost, memberships
 from unpooled.protocols import fuzzy
-from unpooled.types import Body, Parties
+from unpooled.tables import Table
+from unpooled.types import Body, FloatArray, Parties, PerRow
 
 
 class FuzzyCMeans(StarEstimator):
@@ -20,22 +22,56 @@ class FuzzyCMeans(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    fuzzifier : the exponent m > 1 of memberships; near 1 they are all but crisp. In many
-        dimensions, where all distances are alike, 2 makes centres coincide; take 1.1 or 1.2 there
-    merge : "average" (parties' centres by index, weighted by support) or "kmeans" (of all of them)
-    max_rounds : most rounds; 1 is one-shot
-    tol : stop when no centre moves by more than this times the largest distance between centres
-    local_steps : iterations at a party in each round; None: until its centres stay. With 1 and
-        ``merge="average"`` the rounds are those of fuzzy c-means on the pooled rows
-    n_init : starts of the k-means that ``merge="kmeans"`` makes
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    fuzzifier : float, default=2.0
+        The exponent m > 1 of memberships; near 1 they are all but crisp. In many dimensions, where
+        all distances are alike, 2 makes centres coincide; take 1.1 or 1.2 there.
+    merge : {"average", "kmeans"}, default="kmeans"
+        How parties' centres become common ones: averaged by index, weighted by support, or by
+        k-means of all of them.
+    max_rounds : int, default=10
+        Most rounds; 1 is one-shot.
+    tol : float, default=1e-4
+        Stop when no centre moves by more than this times the largest distance between centres.
+    local_steps : int or None, default=None
+        Iterations at a party in each round; None: until its centres stay. With 1 and
+        ``merge="average"`` the rounds are those of fuzzy c-means on the pooled rows.
+    n_init : int or "auto", default=10
+        Starts of the k-means that ``merge="kmeans"`` makes; "auto" makes 10.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    converged_ : whether ``tol`` was reached within ``max_rounds``
-    cluster_centers_, labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their nearest centre. ``score`` counts as
+        the method does: memberships to the power m times squared distances.
+    converged_ : bool
+        Whether ``tol`` was reached within ``max_rounds``.
+    n_iter_ : int
+        The same as ``n_rounds_``.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the number of centres that came first, and ``movement``, one per further
+        round.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
     """
 
     def __init__(
@@ -47,8 +83,9 @@ class FuzzyCMeans(StarEstimator):
         max_rounds: int = 10,
         tol: float = 1e-4,
         local_steps: int | None = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -59,6 +96,7 @@ class FuzzyCMeans(StarEstimator):
         self.local_steps = local_steps
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> fuzzy.FuzzyCMeans:
@@ -69,14 +107,30 @@ class FuzzyCMeans(StarEstimator):
             max_rounds=whole("max_rounds", self.max_rounds, 1),
             tol=number("tol", self.tol),
             local_steps=whole_or_none("local_steps", self.local_steps, 1),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
         )
 
-    def memberships(self, X: Any) -> Any:
-        """The degree to which each row belongs to each cluster, in the container of ``X``."""
+    def memberships(self, X: Any) -> PerRow[FloatArray]:
+        """The degree to which each row belongs to each cluster.
+
+        Parameters
+        ----------
+        X : array, data frame, or list, tuple or dict of these
+            New rows, with the columns that ``fit`` saw.
+
+        Returns
+        -------
+        degrees : array of shape (n, K), or list, tuple or dict of these
+            A line for each row, which adds up to 1, in the container of ``X``.
+        """
         table = self._read_new(X)
         degrees = memberships(table.parties.rows, self._centers, float(self.fuzzifier))
         return table.restore(degrees)
 
+    def _cost(self, table: Table) -> float:
+        m = float(self.fuzzifier)
+        return fuzzy_cost(table.parties.rows, table.parties.weights, self.cluster_centers_, m)
+
     def _keep(self, result: Body) -> None:
         self.converged_ = bool(result["converged"])
+        self.n_iter_ = int(result["rounds"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,42 +25,76 @@ class GossipKMeans(MeshEstimator):
     between Lloyd steps: all of them end with the same centres, a Lloyd point of all rows. See
     :mod:`unpooled.protocols.gossip` for how, what holds when users fail, and what neighbours can
     read. With a finite ``rho`` users keep centres of their own, as near to each other as ``rho``
-    says: the problem that :class:`~unpooled.DGC` solves, in far fewer exchanges (see
+    says: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see
     :mod:`unpooled.protocols.second_order`).
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    loss : "kmeans", "huber", "logistic", "fair", or an object of :mod:`unpooled.losses`
-    metric : "euclidean" or ``losses.Mahalanobis(A)``
-    graph : "ring", "path", "star", "complete", a networkx graph, an adjacency matrix, or None for
-        users that cluster in isolation
-    rho : None for users that agree, or how much they do, as in DGC
-    topology : "shared" averages by the graph's eigenvalues, as it is known from the plan;
-        "private" by what users find out about it together, each knowing its own links (both for
-        ``rho=None``; for the merged start only, from given centres nothing is found out)
-    averaging : "gossip", or "tree" for exact sums along a spanning tree, which sends far fewer
-        numbers in up to twice the exchanges (of use with ``rho=None`` only)
-    init : "tree", or centres (K, d) that all users know; from these it takes Lloyd's own steps and
-        ends, where means are exact (rings, paths, stars, small graphs, "tree"), at the centres of
-        :class:`~unpooled.FederatedKMeans`
-    n_init : restarts of k-means on a user's own rows
-    max_rounds : most Lloyd steps, each of several exchanges; with a finite ``rho`` most exchanges
-    tol : stop when no row changes cluster and no centre moves further than this times the spread
-        of the rows; 0 runs all rounds
-    policy : what parties let out: "study", "deployment" (the start's clusters have its minimum
-        count then; sums over few rows cannot be kept back in a mesh), or a policy
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    loss : {"kmeans", "huber", "logistic", "fair"} or Loss, default="kmeans"
+        What rows pay for the centre nearest to them; objects are those of :mod:`unpooled.losses`.
+    metric : "euclidean" or losses.Mahalanobis, default="euclidean"
+        How distances are measured.
+    graph : str, networkx graph, adjacency matrix or None, default="ring"
+        Who talks to whom: "ring", "path", "star", "complete" or a graph; None for users that
+        cluster in isolation.
+    rho : float or None, default=None
+        None for users that agree, or how much they do, as in :class:`unpooled.DGC`.
+    topology : {"shared", "private"}, default="shared"
+        How averages are found: by the graph's eigenvalues, as it is known from the plan, or by what
+        users find out about it together, each knowing its own links (both for ``rho=None``; for the
+        merged start only, from given centres nothing is found out).
+    averaging : {"gossip", "tree"}, default="gossip"
+        "tree" makes exact sums along a spanning tree, which sends far fewer numbers in up to twice
+        the exchanges (of use with ``rho=None`` only).
+    init : "tree" or array of shape (K, d), default="tree"
+        Where centres start; an array is known to all users, and from it the method takes Lloyd's
+        own steps and ends, where means are exact (rings, paths, stars, small graphs, "tree"), at
+        the centres of :class:`unpooled.FederatedKMeans`.
+    n_init : int or "auto", default=10
+        Restarts of k-means on a user's own rows; "auto" makes 10.
+    max_rounds : int, default=1000
+        Most Lloyd steps, each of several exchanges; with a finite ``rho`` most exchanges.
+    tol : float, default=1e-6
+        Stop when no row changes cluster and no centre moves further than this times the spread of
+        the rows; 0 runs all rounds.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out. Under "deployment" the start's clusters have its minimum count; sums
+        over few rows cannot be kept back in a mesh.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, d), the mean of users' centres
-    peer_centers_ : (m, K, d), every user's own
-    labels_ : by a user's own centres, in the container of ``X``
-    inertia_ : weighted sum of squared distances of rows to their user's nearest centre
-    converged_ : whether ``tol`` was reached within ``max_rounds``
-    n_rounds_ : Lloyd steps; ``traffic_.rounds`` are the exchanges
-    history_, traffic_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The mean of users' centres by index (absent with ``graph=None``).
+    peer_centers_ : array of shape (m, K, d)
+        Every user's own.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        By a user's own centres, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their user's nearest centre. ``score`` goes
+        by ``cluster_centers_`` and by the loss, squared distances for "kmeans".
+    loss_ : Loss
+        The loss in its metric.
+    converged_ : bool
+        Whether ``tol`` was reached within ``max_rounds``.
+    n_rounds_ : int
+        Lloyd steps; ``traffic_.rounds`` are the exchanges.
+    n_iter_ : int
+        The same as ``n_rounds_``.
+    history_ : dict of arrays
+        ``cost``, ``consensus`` (how far users are apart), ``changed`` (rows that changed cluster)
+        and ``movement``, one per round.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -83,10 +117,11 @@ class GossipKMeans(MeshEstimator):
         topology: str = "shared",
         averaging: str = "gossip",
         init: Any = "tree",
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         max_rounds: int = 1000,
         tol: float = 1e-6,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -101,6 +136,7 @@ class GossipKMeans(MeshEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     @property
@@ -117,7 +153,7 @@ class GossipKMeans(MeshEstimator):
         )
 
     def _start(self, n_clusters: int, parties: Parties) -> Start:
-        n_init = whole("n_init", self.n_init, 1)
+        n_init = options.starts(self.n_init)
         if isinstance(self.init, str):
             one_of("init", self.init, ("tree",))
             return Start(n_clusters, "tree", n_init=n_init)

@@ -14,8 +14,67 @@ from unpooled.protocols.starts import Start
 class KarSwenson(MeshEstimator):
     """Peer-to-peer k-means of Kar & Swenson (2019): DGC with a step per user and cluster.
 
-    Parameters and attributes are those of :class:`~unpooled.DGC`, where it has them; ``step_size``
-    is the alpha of :mod:`unpooled.protocols.kar_swenson`.
+    See :mod:`unpooled.protocols.kar_swenson`.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    rho : float, default=10.0
+        How much users agree; centres differ by O(1/rho), and rounds needed grow with rho.
+    graph : str, networkx graph, adjacency matrix or None, default="ring"
+        Who talks to whom: "ring", "path", "star", "complete" or a graph; None for users that
+        cluster in isolation.
+    init : str or array of shape (K, d) or (m, K, d), default="dkm+c"
+        Where centres start: "dkm+c", "tree", "k-means++", "random", or given for all users alike or
+        for each; "tree" merges parties' own clusters along a tree into centres from which all start
+        alike.
+    init_rounds : int, default=3
+        Exchanges of "dkm+c".
+    step_size : float or "auto", default="auto"
+        The alpha of :mod:`unpooled.protocols.kar_swenson`.
+    max_rounds : int, default=1000
+        Most rounds.
+    tol : float, default=1e-6
+        Stop when no row changes cluster and no centre has further to go, as far as a user can tell,
+        than this times the largest spread of a party's rows; 0 runs all rounds.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out. Under "deployment" no rows leave, so ``init`` is "tree", whose
+        clusters have its minimum count then, or one array (K, d); sums over few rows cannot be kept
+        back in the rounds of a mesh.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (K, d)
+        The mean of users' centres by index (absent with ``graph=None``).
+    peer_centers_ : array of shape (m, K, d)
+        Every user's own.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        By a user's own centres, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their user's nearest centre. ``score`` goes
+        by ``cluster_centers_`` and by the loss, squared distances for "kmeans".
+    loss_ : Loss
+        The loss in its metric.
+    converged_ : bool
+        Whether ``tol`` was reached within ``max_rounds``.
+    n_rounds_ : int
+        Rounds.
+    n_iter_ : int
+        The same as ``n_rounds_``.
+    history_ : dict of arrays
+        ``cost``, ``consensus`` (how far users are apart), ``changed`` (rows that changed cluster)
+        and ``movement``, one per round.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
     """
 
     def __init__(
@@ -30,6 +89,7 @@ class KarSwenson(MeshEstimator):
         max_rounds: int = 1000,
         tol: float = 1e-6,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -41,6 +101,7 @@ class KarSwenson(MeshEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self) -> Loss:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from unpooled.checks import flag, number, number_or, one_of, whole
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
@@ -59,48 +60,87 @@ class KernelKMeans(EmbeddingEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    solver : "block-krylov" or "dspgd"
-    kernel : "gaussian" exp(-γ |x - y|²), "laplacian" exp(-γ Σ |x_j - y_j|), "cauchy"
-        Π 1 / (1 + γ (x_j - y_j)²), "polynomial" (γ x·y + 1)³ or "exponential" exp(γ x·y)
-    gamma : γ, or "mean-distance": 1 / (2 times the mean squared distance of two rows), found from
-        sums, and what is alike for the other kernels
-    n_features : D; None: max(2 d, 4 ``n_components``), and at least 200
-    n_components : directions, s; None: ``n_clusters``, which are the fewest for dspgd
-    max_rounds : block-krylov: products with a block of vectors (None: 2 for up to 4 directions,
-        else 3); dspgd: iterations T (None: 20)
-    compress : dspgd: with its compression (CEM)
-    threshold : dspgd: by how much eigenvalues are lowered, λ; None: the (k+2)-th of the first
-        iteration
-    tol : dspgd: how exact Lanczos's eigenvalues are
-    frequencies : how they are drawn: "orthogonal" (None with block-krylov), "sobol" (None with
-        block-krylov and up to 6 columns) or "independent" (None with dspgd); see
-        :mod:`unpooled.kernels.features`
-    form : "cos-sin" or "phase"; None: "cos-sin" for block-krylov, "phase" for dspgd
-    power : how the s directions are weighed, by this power of their eigenvalues: 0.5 is kernel
-        k-means, less gives more weight to the later ones, 0 the same to all, as in spectral
-        clustering
-    normalise : whether embedded rows are scaled to length 1; with a ``power`` of 0.25, more
-        directions than clusters and a ``gamma`` several times "mean-distance" this finds finer
-        structure, at the cost of more numbers
-    final : how embedded rows are clustered: "one-shot" (None with block-krylov), "lloyd", which
-        sends no embedded row either and gets to the bottom, or "coreset" (None with dspgd)
-    coreset_size : rows that "coreset" draws
-    n_init : starts of each clustering
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    solver : {"block-krylov", "dspgd"}, default="block-krylov"
+        How the directions are found.
+    kernel : str, default="gaussian"
+        "gaussian" exp(-γ |x - y|²), "laplacian" exp(-γ Σ |x_j - y_j|), "cauchy" Π 1 / (1 + γ (x_j -
+        y_j)²), "polynomial" (γ x·y + 1)³ or "exponential" exp(γ x·y).
+    gamma : float or "mean-distance", default="mean-distance"
+        γ, or 1 / (2 times the mean squared distance of two rows), found from sums, and what is
+        alike for the other kernels.
+    n_features : int or None, default=None
+        D; None: max(2 d, 4 ``n_components``), and at least 200.
+    n_components : int or None, default=None
+        Directions, s; None: ``n_clusters``, which are the fewest for dspgd.
+    max_rounds : int or None, default=None
+        For block-krylov products with a block of vectors (None: 2 for up to 4 directions, else 3);
+        for dspgd iterations T (None: 20).
+    compress : bool, default=True
+        For dspgd: with its compression (CEM).
+    threshold : float or None, default=None
+        For dspgd: by how much eigenvalues are lowered, λ; None: the (k+2)-th of the first
+        iteration.
+    tol : float, default=1e-3
+        For dspgd: how exact Lanczos's eigenvalues are.
+    frequencies : {"orthogonal", "sobol", "independent"} or None, default=None
+        How they are drawn; None: "orthogonal" with block-krylov, "sobol" with it and up to 6
+        columns, "independent" with dspgd; see :mod:`unpooled.kernels.features`.
+    form : {"cos-sin", "phase"} or None, default=None
+        Of the features; None: "cos-sin" for block-krylov, "phase" for dspgd.
+    power : float, default=0.5
+        How the s directions are weighed, by this power of their eigenvalues: 0.5 is kernel k-means,
+        less gives more weight to the later ones, 0 the same to all, as in spectral clustering.
+    normalise : bool, default=False
+        Whether embedded rows are scaled to length 1; with a ``power`` of 0.25, more directions than
+        clusters and a ``gamma`` several times "mean-distance" this finds finer structure, at the
+        cost of more numbers.
+    final : {"one-shot", "lloyd", "coreset"} or None, default=None
+        How embedded rows are clustered: "one-shot" (None with block-krylov), "lloyd", which sends
+        no embedded row either and gets to the bottom, or "coreset" (None with dspgd).
+    coreset_size : int, default=1000
+        Rows that "coreset" draws.
+    n_init : int or "auto", default=10
+        Starts of each clustering; "auto" makes 10.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, s), in the space of the embedding
-    embedding_ : the embedded rows, in the container of X
-    eigenvalues_ : of the (approximate) kernel matrix, s of them, the largest first
-    gamma_ : γ
-    embedding_by_ : what new rows are embedded by
-    history_ : ``rank``; ``error``: with block-krylov how far the directions are from eigenvectors,
+    cluster_centers_ : array of shape (K, s)
+        The centres, in the space of the embedding.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances in the space of the embedding, which is another for
+        every kernel, scale and number of directions.
+    embedding_ : array of shape (n, s), or list, tuple or dict of these
+        The embedded rows, in the container of ``X``.
+    eigenvalues_ : array of shape (s,)
+        Those of the (approximate) kernel matrix, the largest first.
+    gamma_ : float
+        The kernel's scale, γ.
+    embedding_by_ : dict of arrays
+        What new rows are embedded by.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``rank``; ``error``: with block-krylov how far the directions are from eigenvectors,
         relative to the largest eigenvalue, with dspgd by how much the eigenvalues have changed;
-        with dspgd ``products`` (of Lanczos); and what ``final`` notes
-    labels_, inertia_, n_rounds_, traffic_, remarks_, n_features_in_
+        with dspgd ``products`` (of Lanczos); and what ``final`` notes.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -133,8 +173,9 @@ class KernelKMeans(EmbeddingEstimator):
         normalise: bool = False,
         final: Any = None,
         coreset_size: int = 1000,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -155,6 +196,7 @@ class KernelKMeans(EmbeddingEstimator):
         self.coreset_size = coreset_size
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
@@ -218,7 +260,7 @@ class KernelKMeans(EmbeddingEstimator):
         return method(kernel, n_clusters, s, rounds, threshold, tol)
 
     def _inner(self, n_clusters: int, fast: bool) -> StarProtocol:
-        n_init = whole("n_init", self.n_init, 1)
+        n_init = options.starts(self.n_init)
         final = ("one-shot" if fast else "coreset") if self.final is None else self.final
         final = one_of("final", final, FINAL)
         if final == "coreset":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from unpooled.checks import number_or, one_of, whole
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.kernels.features import KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
@@ -27,28 +28,63 @@ class KernelPCAKMeans(EmbeddingEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    kernel, gamma : as in :class:`unpooled.KernelKMeans`
-    n_features : D, by which leverage scores are found
-    n_components : directions, at most ``n_points``; None: ``n_clusters``
-    n_points : rows drawn in all, a fifth of them by leverage; fewer if rows are repeated or few
-    sketch : t, the numbers that stand for a row where leverage scores are found
-    width : p, the columns into which a party adds up what it says of all its rows
-    coreset_size : embedded rows drawn in all
-    n_init : starts of each clustering
-    policy : what parties let out: "study", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    kernel : str, default="gaussian"
+        As in :class:`unpooled.KernelKMeans`.
+    gamma : float or "mean-distance", default="mean-distance"
+        As in :class:`unpooled.KernelKMeans`.
+    n_features : int, default=200
+        D, by which leverage scores are found.
+    n_components : int or None, default=None
+        Directions, at most ``n_points``; None: ``n_clusters``.
+    n_points : int, default=500
+        Rows drawn in all, a fifth of them by leverage; fewer if rows are repeated or few.
+    sketch : int, default=50
+        t, the numbers that stand for a row where leverage scores are found.
+    width : int, default=250
+        p, the columns into which a party adds up what it says of all its rows.
+    coreset_size : int, default=1000
+        Embedded rows drawn in all.
+    n_init : int or "auto", default=10
+        Starts of each clustering; "auto" makes 10.
+    policy : {"study"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, s), in the space of the embedding
-    embedding_ : the embedded rows, in the container of X
-    eigenvalues_ : of the (approximate) kernel matrix, s of them, the largest first
-    gamma_ : γ
-    embedding_by_ : what new rows are embedded by: γ, the points and the map
-    history_ : ``points``, after the first draws and after all, ``residual``, what the first leave
-        unexplained; and that of the coreset
-    labels_, inertia_, n_rounds_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, s)
+        The centres, in the space of the embedding.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances in the space of the embedding, which is another for
+        every kernel, scale and number of directions.
+    embedding_ : array of shape (n, s), or list, tuple or dict of these
+        The embedded rows, in the container of ``X``.
+    eigenvalues_ : array of shape (s,)
+        Those of the (approximate) kernel matrix, the largest first.
+    gamma_ : float
+        The kernel's scale, γ.
+    embedding_by_ : dict of arrays
+        What new rows are embedded by: γ, the points and the map.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``points``, after the first draws and after all, ``residual``, what the first leave
+        unexplained; and that of the coreset.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -74,8 +110,9 @@ class KernelPCAKMeans(EmbeddingEstimator):
         sketch: int = 50,
         width: int = 250,
         coreset_size: int = 1000,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -89,13 +126,14 @@ class KernelPCAKMeans(EmbeddingEstimator):
         self.coreset_size = coreset_size
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
         name = one_of("kernel", self.kernel, KERNELS)
         # As published: independent frequencies with phases, so that their number may be odd.
         kernel = Kernel(name, whole("n_features", self.n_features, 1), "independent", "phase")
-        size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
+        size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         n_points = whole("n_points", self.n_points, 1)
         return Protocol(
             kernel,

@@ -13,9 +13,10 @@ from unpooled.drivers.local import Options, run_mesh
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
+from unpooled.estimators.history import History
 from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
-from unpooled.losses import Loss
+from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.metrics import consensus_distance
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
@@ -49,7 +50,18 @@ class MeshEstimator(CentersEstimator):
         return options.start(self.init, self.init_rounds, n_clusters, parties)
 
     def planned(self, parties: Parties) -> MeshProtocol:
-        """The protocol for these parties, of whom only names and columns need be known."""
+        """The protocol for these parties, of whom only names and columns need be known.
+
+        Parameters
+        ----------
+        parties : Parties
+            Of whom only names and columns need be known.
+
+        Returns
+        -------
+        protocol : MeshProtocol
+            With the estimator's options, checked.
+        """
         n_clusters = checks.whole("n_clusters", self.n_clusters, 1)
         loss = self._loss()
         loss.metric.check_width(parties.n_features)
@@ -58,12 +70,12 @@ class MeshEstimator(CentersEstimator):
     def _fit(self, table: Table) -> None:
         protocol = self.planned(table.parties)
         n_clusters, loss = self.n_clusters, self._loss()
-        options.refuse_too_many_clusters(n_clusters, table)
+        distinct = options.refuse_too_many_clusters(n_clusters, table)
         options.refuse_no_extent(table)
         options.refuse_broken_loss(loss, table)
         options.refuse_rows_outside(loss, table)
         network = topology(self.graph, table.parties.names)
-        history = _History(network if self.penalised else None)
+        history = _History(self.verbose, network if self.penalised else None)
         seed = checks.seed(self.random_state)
         how = Options(policy=options.policy(self.policy, table.parties.names))
         run = run_mesh(
@@ -73,10 +85,14 @@ class MeshEstimator(CentersEstimator):
         self.peer_centers_ = np.array(run.result["centers"])
         self._set_centers(network)
         self._set_labels(table)
-        self.n_rounds_ = int(run.result["rounds"].max())
+        self.n_rounds_ = self.n_iter_ = int(run.result["rounds"].max())
         self.converged_ = not run.result["running"].any()
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
+        if self.converged_:
+            history.converged(self.n_iter_, float(self.history_["movement"][-1]))
+        if distinct is not None:
+            options.warn_of_repeats(distinct, n_clusters)
 
     def _set_centers(self, network: Topology) -> None:
         self.__dict__.pop("cluster_centers_", None)
@@ -112,8 +128,21 @@ class MeshEstimator(CentersEstimator):
         divergence = all_pairs(rows, nowhere, centers, self.loss_.dissimilarity)
         return np.asarray(np.sqrt(np.maximum(divergence, 0.0)))
 
-    def _read_new(self, X: Any) -> Table:
-        table = super()._read_new(X)
+    def _cost(self, table: Table) -> float:
+        parties, x, loss = table.parties, self.cluster_centers_, self.loss_
+        labels = self._labels(parties.rows)
+
+        def paid(span: slice) -> float:
+            own, rows = x[labels[span]], parties.rows[span]
+            # The loss "kmeans" is half the squared distance, which nobody would call a cost.
+            squared = isinstance(loss, SquaredEuclidean)
+            each = loss.metric.squared(own - rows) if squared else loss.value(own, rows)
+            return float(parties.weights[span] @ each)
+
+        return sum(in_chunks(paid, parties.rows.shape))
+
+    def _read_new(self, X: Any, groups: Any = None, sample_weight: Any = None) -> Table:
+        table = super()._read_new(X, groups, sample_weight)
         if not hasattr(self, "cluster_centers_"):
             raise InputError(
                 "With graph=None every party has centres of its own (peer_centers_) and there "
@@ -123,38 +152,38 @@ class MeshEstimator(CentersEstimator):
         return table
 
 
-class _History:
+class _History(History):
     """``history_``: one number per round, seen from outside the network."""
 
-    def __init__(self, penalty: Topology | None) -> None:
+    _cost = "cost"
+
+    def __init__(self, verbose: Any, penalty: Topology | None) -> None:
+        super().__init__(verbose)
         self._penalty = penalty
-        self._rounds: dict[str, list[float]] = {
-            "cost": [],
-            "consensus": [],
-            "changed": [],
-            "movement": [],
-        }
 
     def record(self, note: Note) -> None:
         """Adds a round, or several."""
         if "consensus" in note.body:  # users were through them without saying where they were
-            self._record_all(note.body)
+            self._record_all(note.round, note.body)
             return
         centers: FloatArray = note.body["centers"]
         cost = float(note.body["cost"].sum())
         if self._penalty is not None:
             cost += self._penalty.disagreement(centers)
-        self._rounds["cost"].append(cost)
-        self._rounds["consensus"].append(consensus_distance(centers))
-        self._rounds["changed"].append(int(note.body["changed"].sum()))
-        self._rounds["movement"].append(float(note.body["movement"].max()))
+        values = {
+            "cost": cost,
+            "consensus": consensus_distance(centers),
+            "changed": int(note.body["changed"].sum()),
+            "movement": float(note.body["movement"].max()),
+        }
+        self._add(note.round, values)
 
-    def _record_all(self, body: Body) -> None:
+    def _record_all(self, first: int, body: Body) -> None:
         penalty = body["penalty"] if self._penalty is not None else 0.0
-        self._rounds["cost"] += (body["cost"] + penalty).tolist()
-        for name in ("consensus", "changed", "movement"):
-            self._rounds[name] += body[name].tolist()
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The rounds as arrays."""
-        return {name: np.asarray(values) for name, values in self._rounds.items()}
+        named = {"cost": body["cost"] + penalty}
+        named |= {name: body[name] for name in ("consensus", "changed", "movement")}
+        for name, values in named.items():
+            self._rounds[name] += values.tolist()
+        if self._verbose:
+            for i in range(len(body["cost"])):
+                self._say(first + i, {name: values[i] for name, values in named.items()})

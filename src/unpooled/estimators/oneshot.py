@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import flag, fraction, one_of, whole
 from unpooled.errors import InputError
+from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols import oneshot
 from unpooled.types import Parties
@@ -20,24 +21,52 @@ class OneShotKMeans(StarEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters, or "auto": the coordinator chooses among 1..``max_clusters``
-    local_clusters : clusters that parties look for; None: ``n_clusters``, three times as many with
-        ``trim``; "auto": twice the square root of a party's rows, whatever ``n_clusters`` is (as
-        always when that is "auto" too)
-    n_init : starts of each party's k-means
-    send : "counts" of the rows behind centroids, or root mean square "radii" where counts may not
-        leave (parties of unlike size then count alike, and clusters of fewer than 10 rows do not
-        count)
-    trim : share of all rows to leave out as outliers
-    refine : one more round, in which parties send sums and counts about the centres: an exact Lloyd
-        step on all rows
-    max_clusters : most clusters that "auto" tries
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
-    random_state : seed
+    n_clusters : int or "auto", default=8
+        Number of clusters; "auto": the coordinator chooses among 1..``max_clusters``.
+    local_clusters : int, "auto" or None, default=None
+        Clusters that parties look for. None: ``n_clusters``, three times as many with ``trim``;
+        "auto": twice the square root of a party's rows, whatever ``n_clusters`` is (as always when
+        that is "auto" too).
+    n_init : int or "auto", default=10
+        Starts of each party's own k-means; "auto" makes 10.
+    send : {"counts", "radii"}, default="counts"
+        What is sent beside centroids: the number of rows behind them or, where counts may not
+        leave, their root mean square radius (parties of unlike size then count alike, and clusters
+        of fewer than 10 rows do not count).
+    trim : float, default=0.0
+        Share of all rows to leave out as outliers.
+    refine : bool, default=False
+        One more round, in which parties send sums and counts about the centres: an exact Lloyd step
+        on all rows.
+    max_clusters : int, default=30
+        Most clusters that "auto" tries.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_, labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, d)
+        The centres.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances of rows to their nearest centre.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the number of centroids that came.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -56,12 +85,13 @@ class OneShotKMeans(StarEstimator):
         n_clusters: Any = 8,
         *,
         local_clusters: Any = None,
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         send: str = "counts",
         trim: float = 0.0,
         refine: bool = False,
         max_clusters: int = 30,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -72,13 +102,14 @@ class OneShotKMeans(StarEstimator):
         self.refine = refine
         self.max_clusters = max_clusters
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int | None, parties: Parties) -> oneshot.OneShotKMeans:
         protocol = oneshot.OneShotKMeans(
             n_clusters,
             self._local_clusters(n_clusters),
-            n_init=whole("n_init", self.n_init, 1),
+            n_init=options.starts(self.n_init),
             send=one_of("send", self.send, oneshot.SENT),
             trim=fraction("trim", self.trim),
             refine=flag("refine", self.refine),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from unpooled.checks import flag, whole
 from unpooled.errors import DomainError, InputError
@@ -17,7 +18,8 @@ from unpooled.tables import LARGEST, Table
 from unpooled.types import FloatArray, Parties, PartyId
 from unpooled.wire.policy import POLICIES, Policy
 
-_LOG = logging.getLogger("unpooled")
+AUTO_STARTS = 10
+"""Starts of a party's own k-means that n_init="auto" stands for."""
 
 
 def start(
@@ -96,27 +98,37 @@ def _policy(given: Any) -> Policy:
     return given  # type: ignore[no-any-return]
 
 
-def refuse_too_many_clusters(n_clusters: int, table: Table) -> bool:
+def starts(n_init: Any, auto: int = AUTO_STARTS) -> int:
+    """How often something is started, which "auto" leaves to us."""
+    return auto if isinstance(n_init, str) and n_init == "auto" else whole("n_init", n_init, 1)
+
+
+def refuse_too_many_clusters(n_clusters: int, table: Table) -> int | None:
     """K centres need K distinct rows, wherever they are.
 
     scikit-learn's own checks fit plain tables with fewer, and its k-means warns and goes on; so
-    for a plain table this does too. Whether it did.
+    for a plain table this goes on too, and returns how many distinct rows there are.
     """
     rows = table.parties.rows
     few = distinct_rows(rows, n_clusters - 1)
     if few is None:
-        return False
+        return None
     distinct = len(few[0])
     if table.plain and n_clusters <= len(rows):
-        _LOG.warning(
-            "n_clusters=%d but only %d rows are distinct: some centres will repeat others.",
-            n_clusters,
-            distinct,
-        )
-        return True
+        return distinct
     raise InputError(
         f"n_clusters={n_clusters} is more than the {distinct} distinct rows of all parties "
         f"together (n_samples={len(rows)}); ask for at most {distinct}."
+    )
+
+
+def warn_of_repeats(distinct: int, n_clusters: int) -> None:
+    """Warns, as scikit-learn does, that centres repeat each other for want of distinct rows."""
+    warnings.warn(
+        f"Number of distinct clusters ({distinct}) found smaller than n_clusters ({n_clusters}). "
+        "Possibly due to duplicate points in X.",
+        ConvergenceWarning,
+        stacklevel=4,
     )
 
 

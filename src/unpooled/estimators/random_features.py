@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from unpooled.checks import number_or, one_of, whole
+from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.coreset import CoresetKMeans
@@ -23,23 +24,56 @@ class RandomFeatureKMeans(EmbeddingEstimator):
 
     Parameters
     ----------
-    n_clusters : number of clusters
-    kernel, gamma : as in :class:`unpooled.KernelKMeans`
-    n_features : D
-    coreset_size : rows drawn in all
-    frequencies : how they are drawn: "independent", "orthogonal" or "sobol"
-    form : "phase" or "cos-sin"
-    n_init : starts of each clustering
-    policy : what parties let out: "study", a policy, or one for each party
-    random_state : seed
+    n_clusters : int, default=8
+        Number of clusters.
+    kernel : str, default="gaussian"
+        As in :class:`unpooled.KernelKMeans`.
+    gamma : float or "mean-distance", default="mean-distance"
+        As in :class:`unpooled.KernelKMeans`.
+    n_features : int, default=200
+        D.
+    coreset_size : int, default=500
+        Rows drawn in all.
+    frequencies : {"independent", "orthogonal", "sobol"}, default="independent"
+        How they are drawn.
+    form : {"phase", "cos-sin"}, default="phase"
+        Of the features.
+    n_init : int or "auto", default=10
+        Starts of each clustering; "auto" makes 10.
+    policy : {"study"}, policy, or dict of one for each party, default="study"
+        What parties let out.
+    verbose : int, default=0
+        Whether to print what is noted of every round.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
 
     Attributes
     ----------
-    cluster_centers_ : (K, D), in the space of the features
-    embedding_ : the features of the rows, in the container of X
-    gamma_ : γ
-    embedding_by_ : what new rows are embedded by
-    labels_, inertia_, n_rounds_, history_, traffic_, remarks_, n_features_in_
+    cluster_centers_ : array of shape (K, D)
+        The centres, in the space of the features.
+    labels_ : array of shape (n,), or list, tuple or dict of these
+        The cluster of each row, in the container of ``X``.
+    inertia_ : float
+        The weighted sum of squared distances in the space of the features, which is another for
+        every kernel, scale and number of features.
+    embedding_ : array of shape (n, D), or list, tuple or dict of these
+        The features of the rows, in the container of ``X``.
+    gamma_ : float
+        The kernel's scale, γ.
+    embedding_by_ : dict of arrays
+        What new rows are embedded by.
+    n_rounds_ : int
+        Rounds of messages.
+    history_ : dict of arrays
+        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
 
     Examples
     --------
@@ -62,8 +96,9 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         coreset_size: int = 500,
         frequencies: str = "independent",
         form: str = "phase",
-        n_init: int = 10,
+        n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -75,6 +110,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         self.form = form
         self.n_init = n_init
         self.policy = policy
+        self.verbose = verbose
         self.random_state = random_state
 
     def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
@@ -82,6 +118,6 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         form = one_of("form", self.form, FORMS)
         count = feature_count(whole("n_features", self.n_features, 1), 1, name, form)
         kernel = Kernel(name, count, one_of("frequencies", self.frequencies, FREQUENCIES), form)
-        size, n_init = whole("coreset_size", self.coreset_size, 1), whole("n_init", self.n_init, 1)
+        size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         gamma = number_or("mean-distance", "gamma", self.gamma)
         return Protocol(kernel, gamma, CoresetKMeans(n_clusters, size, n_init=n_init))

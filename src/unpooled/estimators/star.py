@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ from unpooled import checks
 from unpooled.drivers.local import Options, Run, run_star
 from unpooled.estimators import options, prepared
 from unpooled.estimators.base import CentersEstimator
+from unpooled.estimators.history import History
 from unpooled.kernels import centers
 from unpooled.protocols.star import StarProtocol
 from unpooled.tables import Table
 from unpooled.types import Body, FloatArray, IntArray, Parties
-from unpooled.wire.message import Note
 
 
 class StarEstimator(CentersEstimator):
@@ -37,13 +36,25 @@ class StarEstimator(CentersEstimator):
 
     policy: Any
     random_state: Any
+    n_iter_: int
 
     @abstractmethod
     def _protocol(self, n_clusters: Any, parties: Parties) -> StarProtocol:
         """The protocol with the estimator's options, checked."""
 
     def planned(self, parties: Parties) -> StarProtocol:
-        """The protocol for these parties, of whom only names and columns need be known."""
+        """The protocol for these parties, of whom only names and columns need be known.
+
+        Parameters
+        ----------
+        parties : Parties
+            Of whom only names and columns need be known.
+
+        Returns
+        -------
+        protocol : StarProtocol
+            With the estimator's options, checked.
+        """
         return self._protocol(self._n_clusters(), parties)
 
     def _fit(self, table: Table) -> None:
@@ -51,13 +62,13 @@ class StarEstimator(CentersEstimator):
         protocol = self._protocol(n_clusters, table.parties)
         policy = options.policy(self.policy, table.parties.names)
         seed = checks.seed(self.random_state)
-        repeats = options.refuse_too_many_clusters(n_clusters or 1, table)
+        distinct = options.refuse_too_many_clusters(n_clusters or 1, table)
         options.refuse_no_extent(table)
-        history = _History()
+        history = History(self.verbose)
         how = Options(policy=policy, threads=min(cpu_count(), len(table.parties)))
         run = self._run(protocol, table.parties, seed, how, history)
         found = np.array(run.result["centers"])
-        if repeats:
+        if distinct is not None:
             found = found[np.arange(n_clusters or 1) % len(found)]
         if len(found) < (n_clusters or 1):
             warnings.warn(
@@ -72,16 +83,20 @@ class StarEstimator(CentersEstimator):
         self._keep(run.result)
         self._set_labels(table)
         self.n_rounds_ = self._n_rounds(run)
+        if getattr(self, "converged_", False):
+            history.converged(self.n_iter_, float(run.result["movement"]))
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
         self.remarks_ = run.remarks_in_words
+        if distinct is not None:
+            options.warn_of_repeats(distinct, n_clusters or 1)
 
     def _n_clusters(self) -> int | None:
         """The number asked for; None if the coordinator is to find it."""
         return checks.whole("n_clusters", self.n_clusters, 1)
 
     def _run(
-        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: _History
+        self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: History
     ) -> Run:
         return run_star(protocol, parties, seed=seed, options=how, observe=history.record)
 
@@ -95,30 +110,23 @@ class StarEstimator(CentersEstimator):
     def _keep(self, result: Body) -> None:
         """Keeps what else only this method has."""
 
+    def _embedded(self, rows: FloatArray) -> FloatArray:
+        """The rows as points of the space in which ``cluster_centers_`` lie."""
+        return rows
+
     def _set_labels(self, table: Table) -> None:
-        rows, weights = table.parties.rows, table.parties.weights
-        labels = self._labels(rows)
+        points = self._embedded(table.parties.rows)
+        labels = centers.label(points, self.cluster_centers_)
         self.labels_ = table.restore(labels)
-        self.inertia_ = centers.cost(rows, weights, self.cluster_centers_, labels)
+        self.inertia_ = centers.cost(points, table.parties.weights, self.cluster_centers_, labels)
 
     def _labels(self, rows: FloatArray) -> IntArray:
-        return centers.label(rows, self._centers)
+        return centers.label(self._embedded(rows), self._centers)
 
     def _distances(self, rows: FloatArray) -> FloatArray:
-        return centers.distances(rows, self._centers)
+        return centers.distances(self._embedded(rows), self._centers)
 
-
-class _History:
-    """``history_``: what the coordinator noted, one value per round."""
-
-    def __init__(self) -> None:
-        self._rounds: dict[str, list[float]] = defaultdict(list)
-
-    def record(self, note: Note) -> None:
-        """Adds a round."""
-        for name, value in note.body.items():
-            self._rounds[name].append(value.item())
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The rounds as arrays."""
-        return {name: np.asarray(values) for name, values in self._rounds.items()}
+    def _cost(self, table: Table) -> float:
+        points = self._embedded(table.parties.rows)
+        labels = centers.label(points, self._centers)
+        return centers.cost(points, table.parties.weights, self._centers, labels)

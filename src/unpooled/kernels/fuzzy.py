@@ -45,6 +45,19 @@ def fuzzy_c_means(
     return centers, support
 
 
+def fuzzy_cost(
+    rows: FloatArray, weights: FloatArray, centers: FloatArray, fuzzifier: float
+) -> float:
+    """Σ w Σ_k u^m |x - c_k|²: what fuzzy c-means lowers."""
+
+    def part(span: slice) -> float:
+        paid = _degrees(rows[span], centers, fuzzifier)
+        paid *= cdist(centers, rows[span], "sqeuclidean")
+        return float(paid.sum(axis=0) @ weights[span])
+
+    return sum(in_chunks(part, (len(rows), rows.shape[1] + 4 * len(centers))))
+
+
 def _sums(
     rows: FloatArray, weights: FloatArray, centers: FloatArray, fuzzifier: float
 ) -> tuple[FloatArray, FloatArray]:

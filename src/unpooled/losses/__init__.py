@@ -55,7 +55,20 @@ NAMED: dict[str, Loss] = {
 
 
 def resolve(loss: Any, metric: Any = "euclidean") -> Loss:
-    """The loss that the options ``loss`` and ``metric`` of an estimator mean."""
+    """The loss that the options ``loss`` and ``metric`` of an estimator mean.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A name, or an object of this module.
+    metric : "euclidean" or Mahalanobis, default="euclidean"
+        How distances are measured.
+
+    Returns
+    -------
+    loss : Loss
+        The loss in its metric.
+    """
     if isinstance(loss, str) and loss in NAMED:
         loss = NAMED[loss]
     if not isinstance(loss, Loss):

@@ -57,7 +57,13 @@ class Euclidean(Metric):
 
 
 class Mahalanobis(Metric):
-    """Squared distance (x - y)' A (x - y) for a symmetric positive definite A."""
+    """Squared distance (x - y)' A (x - y) for a symmetric positive definite A.
+
+    Parameters
+    ----------
+    A : array of shape (d, d)
+        The matrix.
+    """
 
     def __init__(self, A: Any) -> None:
         try:

@@ -20,13 +20,20 @@ class Bregman(Loss):
 
     Parameters
     ----------
-    psi : (n, d) -> (n,), strictly convex
-    grad : (n, d) -> (n, d), the gradient of psi
-    hvp : (x, v) -> (n, d), the Hessian of psi at x times v
-    beta : a bound on the curvature of f in x: a number, or a function (low, high) -> number of the
-        box that holds rows and centres (``inf`` where there is none), or None where none is known
-    domain : every coordinate of a centre lies strictly between these two; rows may touch them
-        where psi is finite
+    psi : callable
+        (n, d) -> (n,), strictly convex.
+    grad : callable
+        (n, d) -> (n, d), the gradient of psi.
+    hvp : callable
+        (x, v) -> (n, d), the Hessian of psi at x times v.
+    beta : float, callable or None, default=None
+        A bound on the curvature of f in x: a number, or a function (low, high) -> number of the box
+        that holds rows and centres (``inf`` where there is none), or None where none is known.
+    domain : (float, float), default=(-inf, inf)
+        Every coordinate of a centre lies strictly between these two; rows may touch them where psi
+        is finite.
+    name : str, default="This Bregman loss"
+        How to call it in a sentence.
     """
 
     psi: Callable[[FloatArray], FloatArray]

@@ -72,7 +72,13 @@ class SquaredEuclidean(DistanceLoss):
 
 @dataclass(frozen=True)
 class Huber(DistanceLoss):
-    """Quadratic up to ``delta``, linear beyond it: rows far away pull with bounded force."""
+    """Quadratic up to ``delta``, linear beyond it: rows far away pull with bounded force.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        Where the one goes over into the other.
+    """
 
     delta: float = 1.0
     beta = 1.0
@@ -103,7 +109,13 @@ class Logistic(DistanceLoss):
 
 @dataclass(frozen=True)
 class Fair(DistanceLoss):
-    """f = 2 c^2 (t/c - log(1 + t/c)): like Huber without the corner."""
+    """f = 2 c^2 (t/c - log(1 + t/c)): like Huber without the corner.
+
+    Parameters
+    ----------
+    c : float, default=1.0
+        The distance at which a row pulls half as hard, for its distance, as one at the centre.
+    """
 
     c: float = 1.0
     beta = 2.0

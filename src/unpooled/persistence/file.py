@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar, overload
 
 from numpy.lib import format as npy
 from sklearn.base import BaseEstimator
@@ -26,6 +26,8 @@ from unpooled.estimators.star import StarEstimator
 from unpooled.persistence import classes, foreign, values
 from unpooled.persistence.values import Unreadable
 from unpooled.types import Array
+
+Model = TypeVar("Model", bound=BaseEstimator)
 
 FORMAT = "unpooled model 2"
 _OLDER = "unpooled model 1"
@@ -42,6 +44,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     be written without pickle (a loss or policy of one's own), and a generator as random_state, is
     refused. Sparse matrices come back in csr form.
 
+    Parameters
+    ----------
+    model : estimator
+        One of unpooled's, fitted or not.
+    path : str or path
+        The file.
+
+    Examples
+    --------
     >>> import tempfile, unpooled
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     unpooled.save(unpooled.DGC(3, rho=100.0), f"{folder}/model.npz")
@@ -66,21 +77,43 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             draft.unlink()
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+@overload
+def load(path: str | os.PathLike[str]) -> BaseEstimator: ...
+@overload
+def load(path: str | os.PathLike[str], kind: type[Model]) -> Model: ...
+def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     """The estimator that :func:`save` wrote, with the same parameters and the same fit.
 
     A file that is damaged, made by something else or of a newer format is refused. So is the model
     of a run with a coordinator that an older release wrote, which does not say how its rows were
     prepared, unless ``scaler.unpooled`` of the same run is in the same folder.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : type, default=BaseEstimator
+        The class that the model must be of, for instance ``FederatedKMeans``; type checkers then
+        know what it is.
+
+    Returns
+    -------
+    model : estimator
+        With the same parameters and the same fit.
     """
     name, source = _place(path)
     try:
         with source.open("rb") as file:
-            return read(file, name, source.parent)
+            model = read(file, name, source.parent)
     except OSError as error:
         raise InputError(
             f"{name} cannot be read ({error.strerror}); give a file that unpooled.save wrote."
         ) from error
+    if not isinstance(model, kind):
+        raise InputTypeError(
+            f"{name} holds a {type(model).__name__}, not a {kind.__name__}; load it as what it is."
+        )
+    return model
 
 
 def _place(path: str | os.PathLike[str]) -> tuple[str, Path]:
@@ -110,7 +143,7 @@ def write(model: Any, file: IO[bytes]) -> None:
                 npy.write_array(member, array, version=(3, 0), allow_pickle=False)
 
 
-def read(file: IO[bytes], name: str = "The file", folder: Path | None = None) -> Any:
+def read(file: IO[bytes], name: str = "The file", folder: Path | None = None) -> BaseEstimator:
     """The model in an open file, which ``name`` calls in a refusal and which is in ``folder``."""
     try:
         with zipfile.ZipFile(file) as archive:
@@ -155,7 +188,7 @@ def _complete(model: Any, name: str, folder: Path | None) -> None:
         ) from error
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> tuple[Any, str]:
+def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
     """The model, and the format that it is in."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)

@@ -14,7 +14,7 @@ from unpooled.estimators import options
 from unpooled.estimators.base import read_like_fitted, refuse_frames_of_parties, remember
 from unpooled.protocols.scaling import Moments, deviation
 from unpooled.tables import Expected, Table, read
-from unpooled.types import FloatArray
+from unpooled.types import FloatArray, PerRow
 
 
 class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -25,15 +25,31 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    with_mean : whether to subtract the mean
-    with_std : whether to divide by the deviation; columns that are constant are not divided
-    policy : what parties let out: "study", "deployment", a policy, or one for each party
+    with_mean : bool, default=True
+        Whether to subtract the mean.
+    with_std : bool, default=True
+        Whether to divide by the deviation; columns that are constant are not divided.
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
+        What parties let out.
 
     Attributes
     ----------
-    mean_, var_, scale_ : (d,) each; ``var_`` and ``scale_`` are None without ``with_std``
-    n_samples_seen_ : the weight of all rows
-    traffic_, remarks_, n_features_in_
+    mean_ : array of shape (d,)
+        The means of all rows.
+    var_ : array of shape (d,) or None
+        Their variances; None without ``with_std``.
+    scale_ : array of shape (d,) or None
+        Their deviations; None without ``with_std``.
+    n_samples_seen_ : float
+        The weight of all rows.
+    traffic_ : Traffic
+        What was sent: see :class:`unpooled.wire.Traffic`.
+    remarks_ : dict of lists
+        What parties held back, and why.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (d,)
+        Names of the columns, where ``X`` has them.
     """
 
     def __init__(
@@ -44,7 +60,25 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.policy = policy
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Finds mean and deviation; ``X`` in any form that the estimators take."""
+        """Finds mean and deviation; ``X`` in any form that the estimators take.
+
+        Parameters
+        ----------
+        X : array, data frame, or list, tuple or dict of these
+            Rows in any form that the estimators take.
+        y : None
+            Ignored.
+        groups : array of shape (n,) or str, default=None
+            The party of each row of one table, or the name of the column that has it, which is no
+            feature then. Without it there is one party.
+        sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
+            A weight for each row, in the container of ``X``; None weighs all rows alike.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         flag("with_mean", self.with_mean)
         flag("with_std", self.with_std)
         table = read(X, groups, sample_weight, Expected(type(self).__name__))
@@ -60,13 +94,35 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.remarks_ = run.remarks_in_words
         return self
 
-    def transform(self, X: Any) -> Any:
-        """(x - mean) / deviation, in the container of ``X``."""
+    def transform(self, X: Any) -> PerRow[FloatArray]:
+        """(x - mean) / deviation, in the container of ``X``.
+
+        Parameters
+        ----------
+        X : array, data frame, or list, tuple or dict of these
+            Rows with the columns that ``fit`` saw.
+
+        Returns
+        -------
+        rows : array of shape (n, d), or list, tuple or dict of these
+            In the container of ``X``.
+        """
         table = self._read_new(X)
         return table.restore(self._prepared(table.parties.rows))
 
-    def inverse_transform(self, X: Any) -> Any:
-        """x deviation + mean, in the container of ``X``."""
+    def inverse_transform(self, X: Any) -> PerRow[FloatArray]:
+        """x deviation + mean, in the container of ``X``.
+
+        Parameters
+        ----------
+        X : array, data frame, or list, tuple or dict of these
+            Scaled rows.
+
+        Returns
+        -------
+        rows : array of shape (n, d), or list, tuple or dict of these
+            In the container of ``X``.
+        """
         table = self._read_new(X)
         shift, scale = self._shift_and_scale()
         return table.restore(table.parties.rows * scale + shift)

@@ -92,7 +92,7 @@ class FuzzyCMeans(StarProtocol):
         replies = yield from ask_for_centroids("start", "centers")
         centers = self._merged(replies, None, rng)
         converged = False
-        number = 0
+        number, moved = 0, np.inf
         while not converged and number + 1 < self.max_rounds:
             number += 1
             replies = yield Ask("centers", {"centers": centers}, number)
@@ -105,6 +105,7 @@ class FuzzyCMeans(StarProtocol):
         return {
             "centers": centers,
             "rounds": np.array(number + 1),
+            "movement": np.array(moved),
             "converged": np.array(converged),
         }
 

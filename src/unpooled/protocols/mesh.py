@@ -1,8 +1,8 @@
 """The mesh role: peers that talk to their neighbours, with nobody in charge.
 
-A peer is a generator. It yields a :class:`~unpooled.wire.Post`, is sent what its neighbours said
+A peer is a generator. It yields a :class:`unpooled.wire.Post`, is sent what its neighbours said
 in the same exchange as a :class:`Heard`, and in the end returns its result: arrays with one entry
-per user along the first axis. A :class:`~unpooled.wire.Note` yielded in between is for the screen;
+per user along the first axis. A :class:`unpooled.wire.Note` yielded in between is for the screen;
 nothing is sent back for it.
 
 A peer works on a :class:`Block` of users. One user per block is the ordinary deployment, one block
@@ -104,7 +104,7 @@ class Heard:
     """What reached the users of a block in one exchange.
 
     ``links`` has the links over which something was heard (see
-    :class:`~unpooled.graphs.Neighbourhood`); ``own`` is what the block itself posted, ``outer``
+    :class:`unpooled.graphs.Neighbourhood`); ``own`` is what the block itself posted, ``outer``
     what users outside said; ``awake`` marks the users that are running: one that is not takes no
     step, and what it knew stays as it was.
 

@@ -1,6 +1,6 @@
 """Any star protocol on standardised columns, without a step for it at home.
 
-First :class:`~unpooled.protocols.scaling.Moments` finds the mean and the deviation of every column
+First :class:`unpooled.protocols.scaling.Moments` finds the mean and the deviation of every column
 over all parties' rows. From then on every question carries both, and a party answers it about its
 rows less the mean, over the deviation.
 

@@ -2,7 +2,7 @@
 
 The ledger asks the policy before every release. The policy answers with what may leave: the arrays
 as they are, other arrays in their place, or None to withhold the release; or it ends the party's
-part with :class:`~unpooled.errors.PolicyRefusal`. Nothing leaves that it did not hand back.
+part with :class:`unpooled.errors.PolicyRefusal`. Nothing leaves that it did not hand back.
 
 Two policies ship. ``study`` is for experiments inside one process, ``deployment`` for real sites.
 """

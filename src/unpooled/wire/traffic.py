@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -39,10 +40,10 @@ class Traffic:
     """What a fit sent.
 
     ``rounds`` counts exchanges in which any party sent; ``up`` is what parties send, ``down`` what
-    reaches them; a number of any type counts as one float. ``by_party`` is a structured array with
-    one line per party and the columns ``party messages floats_up floats_down bytes_up bytes_down``
-    (``pandas.DataFrame(traffic.by_party)`` makes a data frame of it). ``by_kind`` and ``by_round``
-    give the same columns per kind of message and per (kind, round).
+    reaches them; a number of any type counts as one float. ``by_party``, ``by_kind`` and
+    ``by_round`` give ``messages floats_up floats_down bytes_up bytes_down`` for every party, kind
+    of message, and (kind, round). ``table`` has the same per party as a structured array, one line
+    each (``pandas.DataFrame(traffic.table)`` makes a data frame of it).
     """
 
     rounds: int
@@ -51,13 +52,23 @@ class Traffic:
     floats_down: int
     bytes_up: int
     bytes_down: int
-    by_party: Array
+    table: Array
     by_kind: dict[str, dict[str, int]]
     by_round: dict[tuple[str, int], dict[str, int]]
 
+    @cached_property
+    def by_party(self) -> dict[PartyId, dict[str, int]]:
+        """The counts of every party, made when first asked for: there may be a million."""
+        parties = self.table["party"].tolist()
+        counts = zip(*(self.table[column].tolist() for column in _COLUMNS), strict=True)
+        return {
+            party: dict(zip(_COLUMNS, own, strict=True))
+            for party, own in zip(parties, counts, strict=True)
+        }
+
     def __getitem__(self, name: str) -> Any:
         """``traffic["bytes_up"]``, the same as ``traffic.bytes_up``."""
-        if name not in self.__dataclass_fields__:
+        if name != "by_party" and name not in self.__dataclass_fields__:
             raise KeyError(name)
         return getattr(self, name)
 
@@ -65,7 +76,7 @@ class Traffic:
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         return (
             f"{rounds}, {self.messages} messages, {self.floats_up} numbers "
-            f"({self.bytes_up} bytes) sent by {len(self.by_party)} parties"
+            f"({self.bytes_up} bytes) sent by {len(self.table)} parties"
         )
 
     @classmethod
@@ -94,7 +105,7 @@ class Traffic:
         return cls(
             rounds=len(exchanges),
             **{column: int(values.sum()) for column, values in per_party.items()},
-            by_party=_table(names, per_party),
+            table=_table(names, per_party),
             by_kind=dict(per_kind),
             by_round=dict(per_round),
         )

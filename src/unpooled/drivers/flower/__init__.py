@@ -5,7 +5,7 @@ The coordinator is a ServerApp, every party a ClientApp behind its own SuperNode
     app = server_app(agreed, keep)        # whoever starts the run
     app = client_app(agreed, load_data)   # every site
 
-``agreed`` is an :class:`~unpooled.drivers.agreement.Agreement`, or makes one from Flower's context;
+``agreed`` is an :class:`unpooled.drivers.agreement.Agreement`, or makes one from Flower's context;
 both sides must come to the same. The result is that of :func:`unpooled.drivers.local.run_star` with
 the same seed and policies, bit for bit. ``examples/flower`` is an app that is ready to run.
 

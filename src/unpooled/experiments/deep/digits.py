@@ -61,7 +61,7 @@ def report(runs: int, **options: Any) -> Iterator[str]:
             model.set_params(random_state=seed).fit(data.X, groups=split(data.y, how, seed))
             passed = process_time() - begin
             learnt = model.features(data.X) if isinstance(model, DeepFeCA) else data.X
-            found.append((*scores(learnt, data.y, model.labels_), passed))
+            found.append((*scores(np.asarray(learnt), data.y, model.labels_), passed))
         a, b, c, seconds = np.mean(found, axis=0)
         return f"{title:34}{how:>7}{a:8.3f}{b:8.3f}{c:8.3f}{seconds:13.1f}"
 

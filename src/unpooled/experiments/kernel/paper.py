@@ -57,7 +57,7 @@ def recovery_errors(setting: Setting, seed: int, last: int) -> FloatArray:
             values, vectors = eigsh(K, setting.n_components, v0=np.ones(len(K)))
             found = vectors * np.sqrt(values)
             del K
-        H = model.embedding_
+        H = np.asarray(model.embedding_)
         # |H H' - F F'|² from s x s matrices, without either N x N one.
         apart = sum(sign * np.square(a.T @ b).sum() for sign, a, b in _terms(H, found))
         errors.append(apart / len(X) ** 2)

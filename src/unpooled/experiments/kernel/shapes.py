@@ -75,10 +75,11 @@ def report(runs: int) -> Iterator[str]:
         seeds = range(FIRST_SEED, FIRST_SEED + runs)
         linear = [shape.linear(seed) for seed in seeds]
         kernel = [shape.kernel(seed) for seed in seeds]
+        labels = [np.asarray(model.labels_) for model in kernel]
         sent = np.mean([model.traffic_.floats_up for model in kernel]) / PARTIES
-        found = (_scores(shape, linear), _scores(shape, [model.labels_ for model in kernel]))
+        found = (_scores(shape, linear), _scores(shape, labels))
         yield f"  {shape.title:12}{found[0]:>18}{found[1]:>18}{sent:26.0f}"
-        drawn.append((shape, linear[0], kernel[0].labels_))
+        drawn.append((shape, linear[0], labels[0]))
     yield ""
     yield draw(drawn, FIGURE)
 
