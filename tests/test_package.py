@@ -38,15 +38,18 @@ def test_every_module_imports_and_says_what_it_is_for(name: str) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-def test_import_brings_nothing_but_what_scikit_learn_brings() -> None:
+def test_import_brings_nothing_and_estimators_what_scikit_learn_brings() -> None:
     """Not numba nor networkx, which take long, nor any extra; pandas only if scikit-learn does."""
     code = (
-        "import sys, sklearn.cluster; before = set(sys.modules); "
-        "import unpooled; print(*set(sys.modules) - before)"
+        "import sys; bare = set(sys.modules); import unpooled, unpooled.cli; "
+        "print(*set(sys.modules) - bare); "
+        "import sklearn.cluster; before = set(sys.modules); "
+        "from unpooled import *; print(*set(sys.modules) - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    packages = {name.partition(".")[0] for name in done.stdout.split()}
-    assert packages - sys.stdlib_module_names == {"unpooled"}
+    for line in done.stdout.splitlines():
+        packages = {name.partition(".")[0] for name in line.split()}
+        assert packages - sys.stdlib_module_names == {"unpooled"}
 
 
 def documented() -> list[str]:

@@ -2,30 +2,12 @@
 
 Rows stay where they are; only declared, counted, policed summaries travel.
 
-Submodules such as ``unpooled.partition`` are there after ``import unpooled``; each is imported when
-it is first used.
+Estimators, and submodules such as ``unpooled.partition``, are there after ``import unpooled``; each
+is imported when it is first used, so that commands which need none of them start at once.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from unpooled.estimators import (
-    DGC,
-    KFED,
-    ADMMKMeans,
-    CoresetKMeans,
-    FeCA,
-    FederatedKMeans,
-    FuzzyCMeans,
-    GossipKMeans,
-    KarSwenson,
-    KernelKMeans,
-    KernelPCAKMeans,
-    MatchedAveraging,
-    OneShotKMeans,
-    RandomFeatureKMeans,
-)
-from unpooled.persistence import load, save
 
 if TYPE_CHECKING:
     from unpooled import baselines as baselines
@@ -43,6 +25,23 @@ if TYPE_CHECKING:
     from unpooled import testing as testing
     from unpooled import trees as trees
     from unpooled import wire as wire
+    from unpooled.estimators import (
+        DGC,
+        KFED,
+        ADMMKMeans,
+        CoresetKMeans,
+        FeCA,
+        FederatedKMeans,
+        FuzzyCMeans,
+        GossipKMeans,
+        KarSwenson,
+        KernelKMeans,
+        KernelPCAKMeans,
+        MatchedAveraging,
+        OneShotKMeans,
+        RandomFeatureKMeans,
+    )
+    from unpooled.persistence import load, save
 
 __all__ = [
     "DGC",
@@ -74,7 +73,14 @@ _SUBMODULES = frozenset(
 )
 
 
+_PERSISTENCE = ("load", "save")
+
+
 def __getattr__(name: str) -> Any:
+    if name in __all__:
+        where = "unpooled.persistence" if name in _PERSISTENCE else "unpooled.estimators"
+        found = globals()[name] = getattr(import_module(where), name)
+        return found
     if name not in _SUBMODULES:
         raise AttributeError(f"module 'unpooled' has no attribute {name!r}")
     try:
@@ -84,4 +90,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -43,7 +43,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-import unpooled
+from unpooled import estimators
 from unpooled.checks import number, seed, whole
 from unpooled.deploy.names import check_endpoint, check_name
 from unpooled.drivers.net_mesh import Timing
@@ -61,7 +61,7 @@ from unpooled.wire.shapes import most_bytes
 
 _ESTIMATORS = {
     name: kind
-    for name, kind in vars(unpooled).items()
+    for name, kind in vars(estimators).items()
     if isinstance(kind, type) and issubclass(kind, StarEstimator | MeshEstimator)
 }
 _COMMON = {
