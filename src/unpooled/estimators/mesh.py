@@ -17,6 +17,7 @@ from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
 from unpooled.losses import Loss
 from unpooled.metrics import consensus_distance
+from unpooled.products import dot
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.tables import Table
@@ -93,7 +94,7 @@ class MeshEstimator(CentersEstimator):
             rows, owner = parties.rows[span], parties.owner[span]
             labels[span] = nearest(rows, owner, x, loss.dissimilarity)
             squared = loss.metric.squared(x[owner, labels[span]] - rows)
-            return float(parties.weights[span] @ squared)
+            return dot(parties.weights[span], squared)
 
         self.inertia_ = sum(in_chunks(inertia, parties.rows.shape))
         self.labels_ = table.restore(labels)

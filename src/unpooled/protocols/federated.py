@@ -23,7 +23,7 @@ from unpooled.protocols import sums
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
-from unpooled.types import FloatArray
+from unpooled.types import FloatArray, in_c_order
 from unpooled.wire.message import Ask, Note
 from unpooled.wire.policy import Release, Size
 
@@ -60,7 +60,7 @@ class FederatedKMeans(StarProtocol):
         if isinstance(self.start, OneShotKMeans):
             centers = (yield from self.start.one_shot(rng))["centers"]
         else:
-            centers = self.start
+            centers = in_c_order(self.start)
         converged = False
         relocations = len(centers)  # of empty clusters; more would be going round in circles
         for number in range(self.max_rounds):
