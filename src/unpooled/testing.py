@@ -84,6 +84,8 @@ def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
     ]
     if isinstance(protocol, MeshProtocol):
         rules.append(split_over_hosts_is_irrelevant)
+    else:
+        rules.append(rows_without_weight_are_absent)
     return [Check(rule, protocol) for rule in rules]
 
 
@@ -161,6 +163,17 @@ def memory_layout_is_irrelevant(world: _World) -> None:
         _assert_same(plain, other)
         for name, value in plain.result.items():
             assert value.tobytes() == other.result[name].tobytes(), f"{name!r} differs {where}"
+
+
+def rows_without_weight_are_absent(world: _World) -> None:
+    """In a star, rows of weight zero change no bit of what is said and found."""
+    plain, said = world.run()
+    parties = world.parties()
+    tables = [np.vstack([parties[i].rows, np.full((3, 2), 77.0)]) for i in range(len(parties))]
+    weights = [np.append(parties[i].weights, np.zeros(3)) for i in range(len(parties))]
+    padded, said_padded = world.run(Parties.of(tables, weights=weights))
+    assert _bytes(said) == _bytes(said_padded), "a row without weight changed a message"
+    _assert_same(plain, padded)
 
 
 def one_party_is_enough(world: _World) -> None:

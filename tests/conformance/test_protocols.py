@@ -14,6 +14,7 @@ from _pytest.mark import ParameterSet
 import unpooled.protocols
 from tests.conformance import toys
 from unpooled import losses, types
+from unpooled.drivers import site
 from unpooled.protocols.admm import ADMMKMeans
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dgc import DGC
@@ -107,6 +108,7 @@ BITS = {
     "arrival_order_is_irrelevant",
     "everything_survives_the_codec",
     "memory_layout_is_irrelevant",
+    "rows_without_weight_are_absent",
     "split_over_hosts_is_irrelevant",
 }
 """Rules of determinism, which are also tried as other processors would run them."""
@@ -120,7 +122,8 @@ def checks() -> Iterator[ParameterSet]:
 
 
 def test_the_rules_of_determinism_are_rules() -> None:
-    assert {check.rule.__name__ for check in conformance(toys.Largest())} >= BITS
+    rules = [*conformance(toys.Largest()), *conformance(toys.Mean())]
+    assert {check.rule.__name__ for check in rules} >= BITS
 
 
 @pytest.mark.parametrize("check", list(checks()), ids=str)
@@ -176,6 +179,11 @@ def test_a_layout_that_is_let_in_is_noticed(
     for module in (types, message):
         monkeypatch.setattr(module, "in_c_order", lambda values: values)
     assert failed_rules(protocol) == {"memory_layout_is_irrelevant"}
+
+
+def test_a_row_without_weight_that_is_let_in_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "_counting", lambda data: data)
+    assert failed_rules(toys.Mean()) == {"rows_without_weight_are_absent"}
 
 
 def failed_rules(protocol: MeshProtocol | StarProtocol) -> set[str]:

@@ -4,8 +4,9 @@ OpenBLAS, which NumPy and SciPy each bring along, has kernels for many processor
 that ``OPENBLAS_CORETYPE`` names, if the processor has the instructions for them. NumPy's own loops
 are told by ``NPY_DISABLE_CPU_FEATURES`` to do without. Both are read once, by a new process.
 
-Tests of determinism have the mark ``bits``. All of them run here for every core type in
-`make test-long`, the most telling ones for one other than the processor's own in `make test`.
+Tests of determinism have the mark ``bits``. All of them but the long ones run here for every core
+type in `make test-long`, the most telling ones for one that is not the processor's own in
+`make test`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-from threadpoolctl import threadpool_info
 
-from tests.processors.fits import SETS
+from tests.processors.fits import SETS, fitted
+from tests.processors.kernels import features, own_kernels
 
 ROOT = Path(__file__).parents[2]
 AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
@@ -41,8 +41,10 @@ TELLING = (
     "tests/test_products.py",
     "tests/conformance/test_protocols.py",
     "-k",
-    "products or memory_layout or survives_the_codec",
+    "test_products or (memory_layout and not dgc and not gossip)",
 )
+"""A mesh's rounds have no dense products."""
+ALL = ("-m", "bits and not long", "--numprocesses", "2")
 TOLERANCE = 1e-9
 
 
@@ -63,13 +65,8 @@ def can_run() -> list[str]:
 @cache
 def kernels(core: str) -> tuple[str, ...]:
     """Those that NumPy's and SciPy's OpenBLAS take for a core type."""
-    code = "from tests.processors.test_processors import own_kernels; print(*own_kernels())"
+    code = "from tests.processors.kernels import own_kernels; print(*own_kernels())"
     return tuple(_run([sys.executable, "-c", code], _as(core)).split())
-
-
-def own_kernels() -> tuple[str, ...]:
-    """Those that they have taken in this process."""
-    return tuple(i["architecture"] for i in threadpool_info() if i["user_api"] == "blas")
 
 
 def distinct() -> list[str]:
@@ -89,11 +86,6 @@ def other() -> str:
         if core in can_run() and kernels(core) != own_kernels():
             return core
     pytest.skip("OpenBLAS has no kernels for this processor but one")
-
-
-def features() -> list[str]:
-    """What NumPy uses of this processor beyond what every one has."""
-    return [feature for feature in __cpu_dispatch__ if __cpu_features__[feature]]
 
 
 def _as(core: str) -> dict[str, str]:
@@ -154,7 +146,7 @@ def test_the_telling_tests_pass_on_another_processor() -> None:
 
 
 def test_another_processor_finds_the_same_clusters(tmp_path: Path) -> None:
-    _alike(_fitted(tmp_path, _as(other()), "iris"), _fitted(tmp_path, {}, "iris"))
+    _alike(_fitted(tmp_path, _as(other()), "iris"), fitted("iris"))
 
 
 @pytest.mark.long
@@ -162,18 +154,18 @@ def test_another_processor_finds_the_same_clusters(tmp_path: Path) -> None:
 def test_determinism_on_every_processor(core: str) -> None:
     if core not in distinct():
         pytest.skip(f"OpenBLAS has no kernels for {core} but those of {kernels(core)[0]}")
-    _tested(_as(core), "-m", "bits")
+    _tested(_as(core), *ALL)
 
 
 @pytest.mark.long
 def test_determinism_without_what_numpy_knows_of_the_processor() -> None:
-    code = "from tests.processors.test_processors import features; print(features())"
+    code = "from tests.processors.kernels import features; print(features())"
     assert _run([sys.executable, "-c", code], _plain()).strip() == "[]"
-    _tested(_plain(), "-m", "bits")
+    _tested(_plain(), *ALL)
 
 
 @pytest.mark.long
 def test_every_processor_finds_the_same_clusters(tmp_path: Path) -> None:
-    expected = _fitted(tmp_path, {}, *SETS)
+    expected = fitted(*SETS)
     for settings in (*map(_as, distinct()), _plain()):
         _alike(_fitted(tmp_path, settings, *SETS), expected)
