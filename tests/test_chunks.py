@@ -24,6 +24,7 @@ def test_every_row_comes_once_and_in_order(rows: int, width: int, numbers: int) 
     assert [row for part in parts for row in part] == list(range(rows))
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("cores", [1, 2, 5])
 def test_cores_do_not_change_a_bit(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_NUMBERS", 64)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from unpooled.chunks import in_chunks
 from unpooled.errors import GraphError
+from unpooled.products import dot
 from unpooled.types import BoolArray, FloatArray, IntArray, PartyId
 
 NAMED: dict[str, Callable[[int], tuple[IntArray, IntArray]]] = {
@@ -107,8 +108,8 @@ class Topology:
         """1/2 <x, (L kron I) x>: half the squared distance over every edge, each counted once."""
 
         def squares(span: slice) -> float:
-            across = centers[self.edges[span, 0]] - centers[self.edges[span, 1]]
-            return float(np.vdot(across, across))
+            across = (centers[self.edges[span, 0]] - centers[self.edges[span, 1]]).reshape(-1)
+            return dot(across, across)
 
         return 0.5 * sum(in_chunks(squares, (len(self.edges), centers[0].size)))
 

@@ -32,6 +32,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import normalized_mutual_info_score
 
 from unpooled.errors import InputError
+from unpooled.products import lengths
 from unpooled.tables import LARGEST, Expected, has_missing, read
 from unpooled.types import Array, FloatArray, IntArray
 
@@ -151,7 +152,7 @@ def consensus_distance(peer_centers: Any) -> float:
     """
     peers = _finite(peer_centers, "peer_centers", 3)
     moved = peers - peers[0]  # so that users who agree are at distance 0, not at rounding error
-    return float(np.linalg.norm(moved - moved.mean(axis=0), axis=2).max())
+    return float(lengths(moved - moved.mean(axis=0)).max())
 
 
 def silhouette(X: Any, labels: Any, *, groups: Any = None, sample_weight: Any = None) -> float:
@@ -260,7 +261,7 @@ def davies_bouldin(X: Any, labels: Any, *, groups: Any = None, sample_weight: An
 
     def distances(party: _Party) -> tuple[FloatArray]:
         offset = party.rows - clusters.origin - clusters.center[party.codes]
-        return (party.per_cluster(np.linalg.norm(offset, axis=1)),)
+        return (party.per_cluster(lengths(offset)),)
 
     radius = _add(parties, distances)[0] / clusters.weight
     apart = cdist(clusters.center, clusters.center)

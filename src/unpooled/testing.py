@@ -22,6 +22,7 @@ import numpy as np
 from unpooled.drivers.local import Options, Run, run_mesh, run_star
 from unpooled.errors import UndeclaredRelease, UnpooledError
 from unpooled.graphs import Topology, topology
+from unpooled.layouts import LAYOUTS, fortran_order, handing_on, laid_out
 from unpooled.protocols.mesh import Block, MeshProtocol, Peer
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
 from unpooled.types import Body, Parties
@@ -73,6 +74,7 @@ def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
         same_seed_same_messages,
         arrival_order_is_irrelevant,
         everything_survives_the_codec,
+        memory_layout_is_irrelevant,
         one_party_is_enough,
         empty_party_is_handled_or_named,
         undeclared_is_refused,
@@ -82,6 +84,8 @@ def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
     ]
     if isinstance(protocol, MeshProtocol):
         rules.append(split_over_hosts_is_irrelevant)
+    else:
+        rules.append(rows_without_weight_are_absent)
     return [Check(rule, protocol) for rule in rules]
 
 
@@ -145,6 +149,31 @@ def everything_survives_the_codec(world: _World) -> None:
     plain, _ = world.run()
     encoded, _ = world.run(through_codec=True)
     _assert_same(plain, encoded)
+
+
+def memory_layout_is_irrelevant(world: _World) -> None:
+    """However rows, weights, messages and states lie in memory, the bits are the same."""
+    plain, said = world.run()
+    for layout in LAYOUTS:
+        laid = replace(world, protocol=handing_on(world.protocol, layout))
+        encoded = layout is fortran_order  # which the codec turns into C order
+        other, said_other = laid.run(laid_out(world.parties(), layout), through_codec=encoded)
+        where = f"with arrays that are {layout.__name__}"
+        assert _bytes(said) == _bytes(said_other), f"a message differs {where}"
+        _assert_same(plain, other)
+        for name, value in plain.result.items():
+            assert value.tobytes() == other.result[name].tobytes(), f"{name!r} differs {where}"
+
+
+def rows_without_weight_are_absent(world: _World) -> None:
+    """In a star, rows of weight zero change no bit of what is said and found."""
+    plain, said = world.run()
+    parties = world.parties()
+    tables = [np.vstack([parties[i].rows, np.full((3, 2), 77.0)]) for i in range(len(parties))]
+    weights = [np.append(parties[i].weights, np.zeros(3)) for i in range(len(parties))]
+    padded, said_padded = world.run(Parties.of(tables, weights=weights))
+    assert _bytes(said) == _bytes(said_padded), "a row without weight changed a message"
+    _assert_same(plain, padded)
 
 
 def one_party_is_enough(world: _World) -> None:

@@ -28,9 +28,27 @@ Body: TypeAlias = Mapping[str, Array]
 """What a message carries, what a star party keeps between messages, what a protocol returns."""
 
 
+AnyArray = TypeVar("AnyArray", bound=Array)
+
+
+def in_c_order(values: AnyArray) -> AnyArray:
+    """The same numbers in C order, aligned, in the processor's own byte order.
+
+    How numbers lie in memory decides in which order they are added up, and so the last digit of a
+    sum: whatever enters a step, a coordinator or a peer is brought into this one layout first. An
+    array that has it is handed back as it is.
+    """
+    if not (values.flags.c_contiguous and values.flags.aligned and values.dtype.isnative):
+        return np.array(values, dtype=values.dtype.newbyteorder("="), order="C")  # type: ignore[return-value]
+    if values.ndim > 1 and 1 in values.shape:
+        # The stride of an axis of one may be anything, and BLAS is chosen by it.
+        return values.reshape(-1).reshape(values.shape)  # type: ignore[return-value]
+    return values
+
+
 @dataclass(frozen=True)
 class PartyData:
-    """One party's own rows, as its steps see them.
+    """One party's own rows, as its steps see them: in C order, whatever they are given in.
 
     ``min_count`` is its policy's: steps hold back by themselves what would be refused at the exit.
     """
@@ -40,10 +58,14 @@ class PartyData:
     weights: FloatArray
     min_count: int = 1
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", in_c_order(self.rows))
+        object.__setattr__(self, "weights", in_c_order(self.weights))
+
 
 @dataclass(frozen=True)
 class Parties:
-    """The rows of several parties, one after the other.
+    """The rows of several parties, one after the other, in C order whatever they are given in.
 
     Party ``i`` holds ``rows[offsets[i]:offsets[i + 1]]`` with the weights at the same places.
     One table instead of a list of parties lets a host that carries a hundred thousand users work
@@ -54,6 +76,10 @@ class Parties:
     rows: FloatArray
     offsets: IntArray
     weights: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", in_c_order(self.rows))
+        object.__setattr__(self, "weights", in_c_order(self.weights))
 
     @classmethod
     def of(

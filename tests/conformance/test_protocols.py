@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 import unpooled.protocols
 from tests.conformance import toys
-from unpooled import losses
+from unpooled import losses, types
+from unpooled.drivers import site
 from unpooled.protocols.admm import ADMMKMeans
 from unpooled.protocols.coreset import CoresetKMeans
 from unpooled.protocols.dgc import DGC
@@ -36,7 +39,7 @@ from unpooled.protocols.standardised import Standardised
 from unpooled.protocols.star import StarProtocol
 from unpooled.protocols.starts import Start
 from unpooled.testing import Check, conformance
-from unpooled.wire import ledger
+from unpooled.wire import ledger, message
 from unpooled.wire.codec import body_size
 
 KERNEL, PUBLISHED = Kernel("gaussian", 16), Kernel("gaussian", 9, "independent", "phase")
@@ -103,9 +106,30 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(
-    "check", [check for protocol in TABLE.values() for check in conformance(protocol)], ids=str
-)
+BITS = {
+    "same_seed_same_messages",
+    "arrival_order_is_irrelevant",
+    "everything_survives_the_codec",
+    "memory_layout_is_irrelevant",
+    "rows_without_weight_are_absent",
+    "split_over_hosts_is_irrelevant",
+}
+"""Rules of determinism, which are also tried as other processors would run them."""
+
+
+def checks() -> Iterator[ParameterSet]:
+    for protocol in TABLE.values():
+        for check in conformance(protocol):
+            marks = [pytest.mark.bits] if check.rule.__name__ in BITS else []
+            yield pytest.param(check, marks=marks)
+
+
+def test_the_rules_of_determinism_are_rules() -> None:
+    rules = [*conformance(toys.Largest()), *conformance(toys.Mean())]
+    assert {check.rule.__name__ for check in rules} >= BITS
+
+
+@pytest.mark.parametrize("check", list(checks()), ids=str)
 def test_protocol_conforms(check: Check) -> None:
     check()
 
@@ -126,6 +150,7 @@ def test_every_protocol_is_in_the_table() -> None:
         (toys.RandomStar(), "same_seed_same_messages"),
         (toys.SharedStar(), "arrival_order_is_irrelevant"),
         (toys.ObjectState(), "everything_survives_the_codec"),
+        (toys.WritesRows(), "memory_layout_is_irrelevant"),
         (toys.EmptyCrash(), "empty_party_is_handled_or_named"),
         (toys.Repeater(), "every_exchange_has_a_name_of_its_own"),
         (toys.Loner(), "one_party_is_enough"),
@@ -147,6 +172,21 @@ def test_a_wrong_count_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "body_size", lambda kind, body: body_size(kind, body) - 1)
     assert failed_rules(toys.Mean()) == {"counted_size_is_encoded_size"}
     assert failed_rules(toys.Largest()) == {"counted_size_is_encoded_size"}
+
+
+@pytest.mark.parametrize("protocol", [toys.Mean(), toys.Heaviest()], ids=["star", "mesh"])
+def test_a_layout_that_is_let_in_is_noticed(
+    protocol: MeshProtocol | StarProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert failed_rules(protocol) == set()
+    for module in (types, message):
+        monkeypatch.setattr(module, "in_c_order", lambda values: values)
+    assert failed_rules(protocol) == {"memory_layout_is_irrelevant"}
+
+
+def test_a_row_without_weight_that_is_let_in_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "_counting", lambda data: data)
+    assert failed_rules(toys.Mean()) == {"rows_without_weight_are_absent"}
 
 
 def failed_rules(protocol: MeshProtocol | StarProtocol) -> set[str]:

@@ -1,4 +1,4 @@
-"""Small protocols: two that keep the rules, and others that each break one."""
+"""Small protocols: some that keep the rules, and others that each break one."""
 
 from __future__ import annotations
 
@@ -76,6 +76,16 @@ class Largest(MeshProtocol):
         return {"largest": (yield from max_consensus(block, "size", sizes))}
 
 
+class Heaviest(Largest):
+    """Every user learns the largest sum of somebody's rows, which may round either way."""
+
+    def peer(self, block):  # type: ignore[no-untyped-def]
+        parties = block.parties
+        spans = zip(parties.offsets[:-1], parties.offsets[1:], strict=True)
+        sums = [parties.rows[start:end].sum(axis=0).max(keepdims=True) for start, end in spans]
+        return {"largest": (yield from max_consensus(block, "size", np.array(sums)))}
+
+
 class RandomStar(Mean):
     """Answers with fresh randomness that no seed controls."""
 
@@ -101,6 +111,17 @@ class ObjectState(Mean):
     def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
         reply, _ = super().sums(data, {}, body, rng)
         return reply, {"friend": np.array([object()], dtype=object)}
+
+
+class WritesRows(Mean):
+    """Shifts its rows where they are, which not all rows allow."""
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        rows = data.rows
+        rows += body["shift"]
+        reply, state = super().sums(data, state, {"shift": np.zeros(2)}, rng)
+        rows -= body["shift"]
+        return reply, state
 
 
 class EmptyCrash(Mean):

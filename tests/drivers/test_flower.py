@@ -44,6 +44,7 @@ __all__ = ["flower"]
 pytestmark = pytest.mark.usefixtures("flower")
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("policy", [STUDY, DEPLOYMENT])
 @pytest.mark.parametrize(
     "protocol",

@@ -176,6 +176,7 @@ def test_the_root_is_asked_for_its_consent_too() -> None:
         run_star(Mean(), PARTIES, options=Options(policy=policies), tree=TREE)
 
 
+@pytest.mark.bits
 def test_threads_order_and_codec_change_nothing() -> None:
     plain = run_star(CoresetKMeans(3, 20), PARTIES, tree=TREE)
     backwards = Options(order=lambda n: range(n)[::-1])

@@ -21,6 +21,7 @@ def fitted(**options: Any) -> CoresetKMeans:
     return CoresetKMeans(3, **{"coreset_size": 60, "random_state": 0, **options}).fit(TABLES)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("objective", ["kmeans", "kmedian"])
 @pytest.mark.parametrize("graph", ["path", "ring", "complete", nx.star_graph(4)], ids=str)
 def test_along_a_graph_the_result_is_the_same(graph: Any, objective: str) -> None:

@@ -132,6 +132,7 @@ def test_pooled_quality_is_near_on_easy_data(estimator: Any) -> None:
         assert center_distance(model.cluster_centers_, places) < 1.0
 
 
+@pytest.mark.bits
 @each
 def test_every_container_gives_the_same_model_and_comes_back(estimator: Any) -> None:
     tables = {name: X[name == GROUPS] for name in "abc"}
@@ -153,6 +154,7 @@ def test_every_container_gives_the_same_model_and_comes_back(estimator: Any) -> 
             assert all(np.array_equal(found[name], expected[name]) for name in "abc")
 
 
+@pytest.mark.bits
 @each
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_columns_are_matched_by_name(estimator: Any, frame: Any) -> None:
@@ -201,6 +203,7 @@ def test_losses_survive_clone_and_pickle() -> None:
         assert np.array_equal(again.predict(X), fitted.predict(X))
 
 
+@pytest.mark.bits
 @each
 def test_same_seed_same_model(estimator: Any) -> None:
     noise = np.random.default_rng(0).normal(size=(150, 4))  # has many local optima

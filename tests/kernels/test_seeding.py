@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from unpooled.kernels.seeding import Seeding
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("n_clusters", [1, 2, 7, 40])
 @pytest.mark.parametrize("seed", range(5))
 def test_same_seeds_as_scikit_learn(n_clusters: int, seed: int) -> None:
@@ -22,6 +23,7 @@ def test_same_seeds_as_scikit_learn(n_clusters: int, seed: int) -> None:
         assert np.array_equal(ours, theirs)
 
 
+@pytest.mark.bits
 def test_same_fit_as_scikit_learn() -> None:
     rng = np.random.default_rng(1)
     rows, weights = rng.normal(size=(400, 4)) + 100, rng.random(400)

@@ -57,7 +57,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     [
         pytest.param("OneShotKMeans", {"n_clusters": 3}, "", True, id="one-shot, standardised"),
         pytest.param("FederatedKMeans", {"n_clusters": 3}, "", False, id="federated k-means"),
-        pytest.param("KernelKMeans", KERNEL, "", False, id="kernel k-means"),
+        pytest.param(
+            "KernelKMeans", KERNEL, "", False, id="kernel k-means", marks=pytest.mark.bits
+        ),
         slow("OneShotKMeans", {"n_clusters": "auto"}, "", False, id="one-shot, k unknown"),
         slow("OneShotKMeans", {"n_clusters": 3, "refine": True}, "", False, id="one-shot, refined"),
         slow("FederatedKMeans", {"n_clusters": 3}, STUDY, True, id="federated, standardised"),
@@ -179,6 +181,7 @@ def test_programs_of_a_mesh_give_what_the_estimator_gives(
         assert peer.stderr.read_text() == ""
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("protocol", TABLE.values(), ids=TABLE)
 def test_every_protocol_gives_over_tls_what_it_gives_in_process(
     protocol: StarProtocol | MeshProtocol, authority: Authority, tmp_path: Path

@@ -107,6 +107,7 @@ def test_rows_that_are_all_centers_are_the_coreset(objective: str) -> None:
     assert result["centers"].tolist() == [[0.0, 1.0], [5.0, 5.0]]
 
 
+@pytest.mark.bits
 @both
 def test_rows_without_weight_are_as_good_as_absent(objective: str) -> None:
     protocol = CoresetKMeans(3, 30, objective)

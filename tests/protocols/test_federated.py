@@ -257,6 +257,7 @@ def test_rows_that_are_all_equal() -> None:
     assert model.inertia_ == 0
 
 
+@pytest.mark.bits
 def test_rows_without_weight_are_as_good_as_absent() -> None:
     rows, _ = unequal(0)
     start = rows[2][[3, 5, 7]]

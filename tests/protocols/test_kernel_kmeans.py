@@ -125,6 +125,7 @@ def test_a_row_of_weight_two_is_two_rows(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(np.concatenate(weighted.embedding_), placed, atol=1e-6)
 
 
+@pytest.mark.bits
 @each_solver
 def test_rows_without_weight_count_for_nothing(options: dict[str, Any]) -> None:
     tables = unlike(1)

@@ -252,6 +252,7 @@ def test_the_points_have_nothing_beyond_themselves(kernel: str, gamma: float) ->
         assert left[1::2][~repeated].all()
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("kernel", ["cauchy", "exponential"])  # chunks are others for the former
 def test_rows_a_few_at_a_time_are_the_same_rows(
     kernel: str, monkeypatch: pytest.MonkeyPatch
@@ -277,6 +278,7 @@ def test_equal_rows_are_sent_once_and_few_rows_are_enough() -> None:
     assert not run.result[MAP][:, 3:].any()
 
 
+@pytest.mark.bits
 def test_rows_without_weight_are_as_good_as_absent() -> None:
     plain = Parties.of([IRIS[:70], IRIS[70:]])
     weights = [np.repeat([1.0, 0.0], [70, 4]), np.ones(80)]

@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from unpooled.baselines.base import EmbeddedKMeans, Embedding, Kernel, roots
 from unpooled.checks import whole
 from unpooled.errors import InputError
+from unpooled.products import gram, matmul
 from unpooled.types import FloatArray
 
 _LANDMARKS = 1000
@@ -111,11 +112,11 @@ class NystromKMeans(EmbeddedKMeans):
         factor = vectors * roots(values, c)[1]  # W^{+½}, but for a rotation
         f = kernel.onto(rows, landmarks, factor)
         # F' F = Q Σ² Q' has as many digits as K itself would have: its eigenvalues are K's.
-        values, right = eigh(f.T @ f, subset_by_index=[c - n_components, c - 1])
+        values, right = eigh(gram(f), subset_by_index=[c - n_components, c - 1])
         values, right = values[::-1], right[:, ::-1]
         root, inverse = roots(values, n)
         right = right * (inverse > 0)
-        return Embedding(landmarks, factor @ right, f @ right, np.square(root))
+        return Embedding(landmarks, matmul(factor, right), matmul(f, right), np.square(root))
 
     def _count(self, n: int, n_components: int) -> int:
         if self.n_landmarks is None:

@@ -11,6 +11,7 @@ from sklearn.manifold import TSNE
 
 from unpooled.deep.images import as_pictures
 from unpooled.errors import InputError
+from unpooled.products import matmul
 from unpooled.types import Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _nearest(
     points: FloatArray, labels: IntArray, center: FloatArray, cluster: int, most: int
 ) -> IntArray:
     own = np.flatnonzero(labels == cluster)
-    return own[np.argsort(-(points[own] @ center), kind="stable")[:most]]
+    return own[np.argsort(-matmul(points[own], center), kind="stable")[:most]]
 
 
 def _shown(pictures: Array) -> Array:

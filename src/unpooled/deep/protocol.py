@@ -57,6 +57,7 @@ from unpooled.deep.working import working
 from unpooled.errors import ProtocolError
 from unpooled.kernels.kmeans import renumbered
 from unpooled.kernels.segments import sums_by_label
+from unpooled.products import lengths, matmul
 from unpooled.protocols.centroids import groups
 from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
@@ -251,7 +252,7 @@ class DeepClustering(Embedded):
                 body = {**said.body, **told}
                 replies = yield replace(said, body=body, round=first + said.round)
                 present = tuple(replies)
-        length = np.linalg.norm(centers, axis=1, keepdims=True)
+        length = lengths(centers)[:, None]
         return centers / np.maximum(length, 1e-12), present
 
     def _clusterer(self, told: Body) -> StarProtocol:
@@ -292,8 +293,8 @@ class DeepClustering(Embedded):
         squares = np.square(pixels, dtype=np.float64).mean(axis=2)
         reply = {
             "count": np.array(data.weights.sum()),
-            "sums": data.weights @ per_image,
-            "squares": data.weights @ squares,
+            "sums": matmul(data.weights, per_image),
+            "squares": matmul(data.weights, squares),
         }
         return Summary(reply, _everybody(data)), {}
 

@@ -17,7 +17,7 @@ import numpy as np
 from unpooled.drivers.options import Run
 from unpooled.errors import ProtocolError, QuorumLost, UnpooledError
 from unpooled.protocols.star import StarProtocol
-from unpooled.types import Body, PartyId
+from unpooled.types import Body, PartyId, in_c_order
 from unpooled.wire.codec import encode
 from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Ask, Note
@@ -131,7 +131,7 @@ class Conductor:
             try:
                 said = self._coordinator.send(replies)  # type: ignore[arg-type]
             except StopIteration as end:
-                self._result = end.value
+                self._result = {name: in_c_order(value) for name, value in end.value.items()}
                 return None
             except Exception as error:
                 if asked is None or isinstance(error, UnpooledError):

@@ -15,7 +15,7 @@ from unpooled.drivers.resending import Resending
 from unpooled.errors import InputError, ProtocolError
 from unpooled.graphs import Topology
 from unpooled.protocols.mesh import Block, Heard, MeshProtocol
-from unpooled.types import Body, BoolArray, IntArray, Parties
+from unpooled.types import Body, BoolArray, IntArray, Parties, in_c_order
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Note, Post, sealed
@@ -113,7 +113,7 @@ class _Host:
                 self.notes.append(said)
                 said = next(self._peer)
         except StopIteration as end:
-            self.result = end.value
+            self.result = {name: in_c_order(value) for name, value in end.value.items()}
             return
         if said.times > 1 and not self.block.alone:
             raise ProtocolError("Only a block that is alone may be through several exchanges.")

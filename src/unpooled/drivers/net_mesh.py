@@ -68,7 +68,7 @@ from unpooled.errors import (
     WireError,
 )
 from unpooled.protocols.mesh import Block, MeshProtocol
-from unpooled.types import Body, IntArray, PartyId
+from unpooled.types import Body, IntArray, PartyId, in_c_order
 from unpooled.wire.codec import decode, encode
 from unpooled.wire.ledger import Ledger
 from unpooled.wire.message import Message, Note, Post
@@ -400,7 +400,7 @@ class MeshPeer:
                     self._note = said
                     said = next(self._peer)
         except StopIteration as end:
-            self.result = end.value
+            self.result = {name: in_c_order(value) for name, value in end.value.items()}
             return
         except UnpooledError:
             raise

@@ -23,6 +23,18 @@ from unpooled.wire.policy import Policy
 _STATE, _LEDGER = "state.", "ledger."
 
 
+def _counting(data: PartyData) -> PartyData:
+    """The rows that have any weight: the others are as good as absent, to the last bit.
+
+    Left in, they would use up random numbers, and a product may round a row differently with
+    others beside it.
+    """
+    there = data.weights > 0
+    if there.all():
+        return data
+    return replace(data, rows=data.rows[there], weights=data.weights[there])
+
+
 class Site:
     """A party: ``seed`` is the run's with the party's number, ``link`` what its ledger counts."""
 
@@ -34,8 +46,8 @@ class Site:
         policy: Policy,
         link: Link = DIRECT,
     ) -> None:
-        self.data = replace(data, min_count=getattr(policy, "min_count", 1))
-        self.ledger = Ledger((data.name,), protocol.releases, policy, data.weights)
+        self.data = replace(_counting(data), min_count=getattr(policy, "min_count", 1))
+        self.ledger = Ledger((data.name,), protocol.releases, policy, self.data.weights)
         self._steps = protocol.steps
         self._state: Body = {}
         self._seed = seed

@@ -18,6 +18,7 @@ from unpooled.graphs import Topology, topology
 from unpooled.kernels.assignment import all_pairs, nearest
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.metrics import consensus_distance
+from unpooled.products import dot
 from unpooled.protocols.mesh import MeshProtocol
 from unpooled.protocols.starts import Start
 from unpooled.tables import Table
@@ -109,7 +110,7 @@ class MeshEstimator(CentersEstimator):
             rows, owner = parties.rows[span], parties.owner[span]
             labels[span] = nearest(rows, owner, x, loss.dissimilarity)
             squared = loss.metric.squared(x[owner, labels[span]] - rows)
-            return float(parties.weights[span] @ squared)
+            return dot(parties.weights[span], squared)
 
         self.inertia_ = sum(in_chunks(inertia, parties.rows.shape))
         self.labels_ = table.restore(labels)
@@ -137,7 +138,7 @@ class MeshEstimator(CentersEstimator):
             # The loss "kmeans" is half the squared distance, which nobody would call a cost.
             squared = isinstance(loss, SquaredEuclidean)
             each = loss.metric.squared(own - rows) if squared else loss.value(own, rows)
-            return float(parties.weights[span] @ each)
+            return dot(parties.weights[span], each)
 
         return sum(in_chunks(paid, parties.rows.shape))
 

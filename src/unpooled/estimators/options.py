@@ -64,7 +64,7 @@ def _centers(init: Any, names: Sequence[str]) -> FloatArray:
     try:
         if np.iscomplexobj(init):
             raise TypeError
-        centers: FloatArray = np.array(init, dtype=np.float64)
+        centers: FloatArray = np.array(init, dtype=np.float64, order="C")
     except (OverflowError, TypeError, ValueError):
         raise InputError(
             f"init is a {type(init).__name__} that is no array of numbers; give "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from unpooled.products import squared_lengths
 from unpooled.types import FloatArray, IntArray
 
 _CHUNK = 1 << 16
@@ -16,8 +17,7 @@ Dissimilarity = Callable[[FloatArray, FloatArray], FloatArray]
 
 def squared_distance(x: FloatArray, y: FloatArray) -> FloatArray:
     """|x - y|^2 for every row."""
-    difference = x - y
-    return np.asarray(np.vecdot(difference, difference))
+    return squared_lengths(x - y)
 
 
 def in_cache(span: slice, width: int) -> Iterator[slice]:

@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from unpooled.chunks import in_chunks
 from unpooled.kernels.assignment import in_cache
+from unpooled.products import dot, matmul_nt, squared_lengths
 from unpooled.types import FloatArray, IntArray
 
 _ROUNDING = 2.0**-48
@@ -68,7 +69,7 @@ def _origin(centers: FloatArray) -> FloatArray | None:
     """
     middle = np.median(centers, axis=0)
     beside = centers - middle
-    near = middle @ middle <= _FAR * np.median(np.vecdot(beside, beside))
+    near = dot(middle, middle) <= _FAR * np.median(squared_lengths(beside))
     return None if near else middle
 
 
@@ -85,8 +86,8 @@ def _nearest(
     """
     (n, d), k = rows.shape, len(centers)
     seen, places = (rows, centers) if origin is None else (rows - origin, centers - origin)
-    squares, norms = np.vecdot(seen, seen), np.vecdot(places, places)
-    scores = seen @ (-2.0 * places).T
+    squares, norms = squared_lengths(seen), squared_lengths(places)
+    scores = matmul_nt(seen, -2.0 * places)
     scores += norms
     flat, begin = scores.reshape(-1), np.arange(0, n * k, k)
     labels = scores.argmin(axis=1)
@@ -112,7 +113,7 @@ def cost(rows: FloatArray, weights: FloatArray, centers: FloatArray, labels: Int
     """Σ w |x - c(x)|², where c(x) is the centre of the row's label."""
 
     def part(span: slice) -> float:
-        return float(squared_to_own(rows[span], centers, labels[span]) @ weights[span])
+        return dot(squared_to_own(rows[span], centers, labels[span]), weights[span])
 
     return sum(in_chunks(part, rows.shape))
 
@@ -125,7 +126,7 @@ def squared_to_own(rows: FloatArray, centers: FloatArray, labels: IntArray) -> F
     for part in in_cache(slice(0, len(rows)), rows.shape[1]):
         difference = centers[labels[part]]
         difference -= rows[part]  # in place: fresh memory costs more than the arithmetic
-        np.vecdot(difference, difference, out=squared[part])
+        squared[part] = squared_lengths(difference)
     return squared
 
 

@@ -47,6 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.kernels._jit import inlined, inner
+from unpooled.products import lengths
 from unpooled.types import FloatArray, IntArray
 
 Coarse: TypeAlias = NDArray[np.float32]
@@ -122,7 +123,7 @@ def clusters(
         for u in np.flatnonzero(some):
             own = slice(offsets[u], offsets[u + 1])
             centred = rows[own] - sums[u, -1, :d]
-            scale = np.sqrt(np.vecdot(centred, centred).max())
+            scale = lengths(centred).max()
             clock[u, SCALE] = scale if scale > 0 else 1.0
             coarse[own, :d] = centred / clock[u, SCALE]
     return Clusters(rows, coarse, ledger, np.ascontiguousarray(offsets), clock, sums)

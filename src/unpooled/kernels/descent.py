@@ -44,6 +44,7 @@ from unpooled.kernels.clusters import (
     pull_only,
     visit,
 )
+from unpooled.products import squared_lengths
 from unpooled.types import FloatArray, IntArray
 
 Index: TypeAlias = int | np.int64
@@ -282,7 +283,7 @@ def costs(s: Clusters, x: FloatArray, how: Slope) -> FloatArray:
         return out
     sums, mass = s.sums[:, :n_clusters], s.sums[:, :n_clusters, MASS]
     error = mass[..., None] * (x - s.sums[:, -1:, :d]) - sums[..., :d]
-    about = np.divide(np.vecdot(error, error), mass, out=np.zeros_like(mass), where=mass > 0)
+    about = np.divide(squared_lengths(error), mass, out=np.zeros_like(mass), where=mass > 0)
     return np.asarray(0.5 * (sums[..., SCATTER] + about).sum(axis=1))
 
 

@@ -47,6 +47,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats.qmc import Sobol
 
 from unpooled.chunks import add_in_chunks, in_chunks
+from unpooled.products import gram, matmul_by_rows, matmul_tn
 from unpooled.types import FloatArray
 
 SHIFT_INVARIANT = ("gaussian", "laplacian", "cauchy")
@@ -121,7 +122,7 @@ class Features:
             ) -> None:
                 part = np.empty((span.stop - span.start, width))
                 block.into(rows[span], part)
-                out[span] += part @ onto[places]
+                out[span] += matmul_by_rows(part, onto[places])
 
             in_chunks(add, (len(rows), rows.shape[1] + width))
         return out
@@ -147,7 +148,7 @@ class Features:
             if beside is not None:
                 y[:, self.n_features :] = beside[span]
             y *= np.sqrt(weights[span])[:, None]
-            return np.asarray(y.T @ y)
+            return gram(y)
 
         total = np.zeros((width, width))
         add_in_chunks(total, part, (len(rows), rows.shape[1] + width))
@@ -162,7 +163,7 @@ class Features:
             def part(span: slice, block: FeatureBlock = block, width: int = width) -> FloatArray:
                 z = np.empty((span.stop - span.start, width))
                 block.into(rows[span], z)
-                return np.asarray(z.T @ scores[span])
+                return matmul_tn(z, scores[span])
 
             add_in_chunks(out[places], part, (len(rows), rows.shape[1] + width))
         return out
@@ -178,7 +179,7 @@ class Fourier:
 
     def into(self, rows: FloatArray, out: FloatArray) -> None:
         """Writes the features of the rows."""
-        angles = rows @ self.frequencies
+        angles = matmul_by_rows(rows, self.frequencies)
         if self.phases is not None:
             angles += self.phases
             np.cos(angles, out=angles)
@@ -204,7 +205,7 @@ class Maclaurin:
         """Writes the features of the rows."""
         out[:] = self.scales
         for signs in self.signs:
-            out[:, : signs.shape[1]] *= rows @ signs
+            out[:, : signs.shape[1]] *= matmul_by_rows(rows, signs)
 
 
 FeatureBlock = Fourier | Maclaurin
@@ -221,7 +222,7 @@ def exact(kernel: str, gamma: float, rows: FloatArray, others: FloatArray) -> Fl
         for own, other in zip(rows.T, others.T, strict=True):
             product *= 1 + gamma * np.square(np.subtract.outer(own, other))
         return np.asarray(1 / product)
-    products = gamma * (rows @ others.T)
+    products = gamma * matmul_by_rows(rows, others.T)
     return np.asarray((products + 1) ** _DEGREE if kernel == "polynomial" else np.exp(products))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from unpooled.kernels.clusters import MASS, Clusters
 from unpooled.kernels.descent import Slope
+from unpooled.products import lengths
 from unpooled.types import FloatArray
 
 _FOLDED = 1e-12
@@ -67,4 +68,4 @@ def fold(s: Clusters, x: FloatArray, how: Slope) -> Folded:
 
 
 def _longest(vectors: FloatArray) -> float:
-    return float(np.sqrt(np.vecdot(vectors, vectors).max()))
+    return float(lengths(vectors).max())

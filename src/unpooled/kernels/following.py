@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from unpooled.chunks import in_chunks
 from unpooled.kernels.centers import nearest, squared_to_own
 from unpooled.kernels.segments import sums_by_label
+from unpooled.products import dots, lengths
 from unpooled.types import Array, Body, FloatArray, IntArray
 
 Labels: TypeAlias = NDArray[np.int32]
@@ -128,7 +129,7 @@ def followed(rows: FloatArray, centers: FloatArray, last: Nearness | None) -> Ne
 
 def _ways(moves: FloatArray) -> FloatArray:
     """How far each centre has gone, and the fastest of the others with it."""
-    own = np.sqrt(np.vecdot(moves, moves))
+    own = lengths(moves)
     *_, second, fastest = np.sort(np.append(own, 0.0))
     return np.asarray(own + np.where(own == fastest, second, fastest))
 
@@ -198,9 +199,9 @@ def _scatter(found: Contents, centers: FloatArray) -> FloatArray | None:
     """Σ w |x - c|² of each cluster; None if too many digits are lost, here or in the totals."""
     anchors, squares, counts = found.anchors, found.totals[:, -2], found.totals[:, -1]
     moves = centers - anchors
-    way, length = np.sqrt(np.vecdot(moves, moves)), np.sqrt(np.vecdot(anchors, anchors))
+    way, length = lengths(moves), lengths(anchors)
     about = found.totals[:, :-2] - counts[:, None] * anchors
-    scatter = squares - 2.0 * np.vecdot(moves, about) + counts * way**2
+    scatter = squares - 2.0 * dots(moves, about) + counts * way**2
     terms = squares + found.passed[:, 0] + counts * way * (way + 4.0 * length)
     sure = (terms <= _LOSS * scatter) & (found.passed[:, 1] <= _LOSS * counts)
     return np.asarray(scatter) if sure.all() else None

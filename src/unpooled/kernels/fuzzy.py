@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 from unpooled.chunks import in_chunks
 from unpooled.kernels.centers import movement
 from unpooled.kernels.segments import means_or_keep
+from unpooled.products import dot, matmul
 from unpooled.types import FloatArray
 
 
@@ -53,7 +54,7 @@ def fuzzy_cost(
     def part(span: slice) -> float:
         paid = _degrees(rows[span], centers, fuzzifier)
         paid *= cdist(centers, rows[span], "sqeuclidean")
-        return float(paid.sum(axis=0) @ weights[span])
+        return dot(paid.sum(axis=0), weights[span])
 
     return sum(in_chunks(part, (len(rows), rows.shape[1] + 4 * len(centers))))
 
@@ -66,7 +67,7 @@ def _sums(
     def add(span: slice) -> tuple[FloatArray, FloatArray]:
         degrees = _degrees(rows[span], centers, fuzzifier)
         degrees *= weights[span]
-        return degrees @ rows[span], degrees.sum(axis=1)
+        return matmul(degrees, rows[span]), degrees.sum(axis=1)
 
     # Four arrays with a number for every row and centre are made on the way.
     (total, support), *rest = in_chunks(add, (len(rows), rows.shape[1] + 4 * len(centers)))

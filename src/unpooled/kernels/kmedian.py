@@ -20,6 +20,7 @@ from unpooled.kernels.assignment import nearest, squared_distance
 from unpooled.kernels.centers import squared_to_own
 from unpooled.kernels.kmeans import Clustering, distinct_rows
 from unpooled.kernels.segments import sums_by_label
+from unpooled.products import lengths
 from unpooled.types import FloatArray, IntArray
 
 _SAME = 1e-12
@@ -103,12 +104,12 @@ def _step(
 ) -> FloatArray:
     """One mended Weiszfeld step for every centre; see above."""
     away = rows - centers[labels]
-    distance = np.sqrt(np.vecdot(away, away))
+    distance = lengths(away)
     here = distance <= same
     pull = np.where(here, 0.0, weights) / np.where(here, 1.0, distance)
     # T - y and R both come from sum w_r (x_r - y) / |x_r - y|.
     pulled, total = sums_by_label(away, pull, labels, len(centers))
-    strength = np.sqrt(np.vecdot(pulled, pulled))
+    strength = lengths(pulled)
     at_center = np.bincount(labels, np.where(here, weights, 0.0), len(centers))
     free = strength > at_center
     share = 1.0 - at_center / np.where(free, strength, 1.0)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
+from unpooled.products import dot, lengths, matmul, matmul_tn, norm
 from unpooled.types import BoolArray, FloatArray
 
 _EPS = float(np.finfo(float).eps)
@@ -39,7 +40,7 @@ class Lanczos:
     """The iteration, from a start that must not be orthogonal to what is looked for."""
 
     def __init__(self, start: FloatArray) -> None:
-        self._basis = [start / np.linalg.norm(start)]
+        self._basis = [start / norm(start)]
         self._largest = 0.0
         self._diagonal: list[float] = []
         self._beside: list[float] = []
@@ -62,12 +63,12 @@ class Lanczos:
     def take(self, product: FloatArray) -> None:
         """The product of the matrix and :attr:`vector`."""
         last = self._basis[-1]
-        self._diagonal.append(float(last @ product))
-        self._largest = max(self._largest, float(np.linalg.norm(product)))
+        self._diagonal.append(dot(last, product))
+        self._largest = max(self._largest, norm(product))
         basis = np.stack(self._basis, axis=1)
-        rest = product - basis @ (basis.T @ product)
-        rest -= basis @ (basis.T @ rest)
-        length = float(np.linalg.norm(rest))
+        rest = product - matmul(basis, matmul_tn(basis, product))
+        rest -= matmul(basis, matmul_tn(basis, rest))
+        length = norm(rest)
         self._beside.append(length)
         # Against the largest product, since the last may itself be nothing but rounding.
         if length > len(last) * _EPS * self._largest and len(self._basis) < len(last):
@@ -101,9 +102,9 @@ def found(ritz: Ritz, count: int, tol: float) -> bool:
 
 def orthonormal(block: FloatArray, against: FloatArray) -> FloatArray:
     """An orthonormal basis of what the block adds to the columns of ``against``, if anything."""
-    least = len(block) * _EPS * float(np.linalg.norm(block))
+    least = len(block) * _EPS * norm(block)
     for _ in range(2):
-        block = block - against @ (against.T @ block)
+        block = block - matmul(against, matmul_tn(against, block))
         block, sizes, _ = np.linalg.svd(block, full_matrices=False)
         block, least = block[:, sizes > least], 0.5  # the second time they are 1 but for rounding
     return block
@@ -115,10 +116,10 @@ def nystrom(basis: FloatArray, products: FloatArray, count: int) -> tuple[FloatA
     With V' G V = L L' the approximation is F F' for F = G V L'^-1, whose singular vectors are the
     eigenvectors. Where V' G V is singular, V contains directions that G maps to nothing.
     """
-    inner = basis.T @ products
+    inner = matmul_tn(basis, products)
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     kept = above_rounding(values, len(values))
-    factor = products @ (vectors[:, kept] / np.sqrt(values[kept]))
+    factor = matmul(products, vectors[:, kept] / np.sqrt(values[kept]))
     left, singular, _ = np.linalg.svd(factor, full_matrices=False)
     return singular[:count] ** 2, left[:, :count]
 
@@ -129,11 +130,11 @@ def residual(basis: FloatArray, products: FloatArray, count: int) -> float:
     The largest |G y - θ y| over y = V c, V' G V c = θ c, relative to the largest θ: within that of
     each θ there is an eigenvalue.
     """
-    inner = basis.T @ products
+    inner = matmul_tn(basis, products)
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
-    apart = products @ vectors - (basis @ vectors) * values
-    return float(np.linalg.norm(apart, axis=0).max() / values[0])
+    apart = matmul(products, vectors) - matmul(basis, vectors) * values
+    return float(lengths(apart.T).max() / values[0])
 
 
 def above_rounding(values: FloatArray, size: int) -> BoolArray:

@@ -38,6 +38,7 @@ from unpooled.errors import InputError
 from unpooled.kernels.features import SHIFT_INVARIANT, exact
 from unpooled.kernels.lanczos import above_rounding
 from unpooled.kernels.segments import sums_by_label
+from unpooled.products import matmul_by_rows, matmul_nt, norm, squared_lengths
 from unpooled.types import FloatArray, IntArray
 
 _EPS = float(np.finfo(float).eps)
@@ -57,7 +58,7 @@ class Span:
 
     def onto(self, rows: FloatArray, map_: FloatArray) -> FloatArray:
         """k(x, Y) M for every row."""
-        return self._for_each(rows, map_.shape[1:], lambda values: np.asarray(values @ map_))
+        return self._for_each(rows, map_.shape[1:], lambda values: matmul_by_rows(values, map_))
 
     def sketched(self, rows: FloatArray, sketch: CountSketch) -> FloatArray:
         """T' k(X, Y), (p, |Y|)."""
@@ -82,7 +83,7 @@ class Span:
         gram = scale[:, None] * self.similarities(self.points) * scale
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         kept = above_rounding(values, len(values))
-        root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+        root = matmul_nt(vectors[:, kept] / np.sqrt(values[kept]), vectors[:, kept])
         return np.asarray(scale[:, None] * root)
 
     def residuals(self, rows: FloatArray) -> FloatArray:
@@ -91,7 +92,9 @@ class Span:
         Those of a row in the span are all lost, and what rounding leaves is not to be drawn by.
         """
         own, root = self._lengths(rows), self.root
-        inside = self._for_each(rows, (), lambda values: np.square(values @ root).sum(axis=1))
+        inside = self._for_each(
+            rows, (), lambda values: squared_lengths(matmul_by_rows(values, root))
+        )
         beyond = own - inside
         return np.where(beyond > sqrt(_EPS) * own, beyond, 0.0)
 
@@ -120,7 +123,7 @@ class Span:
             return np.ones(len(rows))
         # Of x and y a dot-product kernel sees x·y alone, and |x|² · 1 is as good.
         with np.errstate(over="ignore", invalid="ignore"):
-            squared = np.vecdot(rows, rows)[:, None]
+            squared = squared_lengths(rows)[:, None]
             own = exact(self.kernel, self.gamma, squared, np.ones((1, 1)))[:, 0]
         return refuse_overflow(own, self.kernel, self.gamma)
 
@@ -163,7 +166,7 @@ def leading(matrix: FloatArray, count: int | None = None) -> tuple[FloatArray, F
 def refuse_overflow(values: FloatArray, kernel: str, gamma: float) -> FloatArray:
     """The values, unless the kernel or what was made of it is too large for a number."""
     with np.errstate(over="ignore", invalid="ignore"):
-        size = float(np.linalg.norm(values))
+        size = norm(values)
     if not isfinite(size):
         raise InputError(
             f"The {kernel} kernel of gamma={gamma:g} overflows on these rows; give a smaller gamma "

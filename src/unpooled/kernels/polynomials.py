@@ -22,6 +22,7 @@ import math
 
 import numpy as np
 
+from unpooled.products import dot
 from unpooled.types import FloatArray
 
 _ZERO = 1e-12
@@ -74,13 +75,13 @@ def conjugate_residuals(spectrum: FloatArray, theta: float, most: int) -> FloatA
     b = 0.0
     while len(found) < most:
         step = spectrum * p
-        energy = float(r @ (spectrum * r))
-        a = energy / float(step @ step)
+        energy = dot(r, spectrum * r)
+        a = energy / dot(step, step)
         found.append((a, b))
         r = r - a * step
         if np.abs(r).max() <= max(theta, _EXACT):
             break
-        b = float(r @ (spectrum * r)) / energy
+        b = dot(r, spectrum * r) / energy
         p = r + b * p
     return np.array(found)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpooled.products import matmul, matmul_nt, squared_lengths
 from unpooled.types import FloatArray, IntArray
 
 
@@ -31,17 +32,17 @@ class Seeding:
     ) -> FloatArray:
         """The centres; ``rows`` must be about the origin, as distances come from products."""
         weights, trials = self.weights, 2 + int(math.log(n_clusters))
-        norms = np.vecdot(rows, rows)
+        norms = squared_lengths(rows)
         chosen = [random_state.choice(len(rows), p=weights / weights.sum())]
         gaps = _squared(rows, norms, np.array(chosen))[0]
-        total = gaps @ weights
+        total = matmul(gaps, weights)
         for _ in range(1, n_clusters):
             heights = random_state.uniform(size=trials) * total
             drawn = np.cumsum(weights * gaps).searchsorted(heights)
             np.minimum(drawn, len(rows) - 1, out=drawn)  # rounding may lead past the end
             squared = _squared(rows, norms, drawn)
             np.minimum(squared, gaps, out=squared)
-            totals = squared @ weights
+            totals = matmul(squared, weights)
             best = int(totals.argmin())
             gaps, total = squared[best], totals[best]
             chosen.append(drawn[best])
@@ -50,7 +51,7 @@ class Seeding:
 
 def _squared(rows: FloatArray, norms: FloatArray, places: IntArray) -> FloatArray:
     """|y - x|² for each row y at ``places`` and every row x."""
-    squared = -2 * rows[places] @ rows.T
+    squared = matmul_nt(-2 * rows[places], rows)
     squared += norms[places, None]
     squared += norms
     np.maximum(squared, 0, out=squared)

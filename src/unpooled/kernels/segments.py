@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from unpooled.products import squared_lengths
 from unpooled.types import FloatArray, IntArray
 
 
@@ -60,7 +61,7 @@ def scatter_by_user(
     total = np.maximum(sums.weights(), np.finfo(float).tiny)
     mean = sums(rows)[:, 0] / total
     deviation = rows - mean[owner]
-    squares = sum_by_user(owner, weights * np.vecdot(deviation, deviation), n_users)
+    squares = sum_by_user(owner, weights * squared_lengths(deviation), n_users)
     return mean, squares, total[:, 0]
 
 

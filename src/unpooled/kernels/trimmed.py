@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.kernels.kmeans import Clustering, cluster
+from unpooled.products import dot
 from unpooled.types import FloatArray
 
 _TURNS = 3
@@ -21,7 +22,7 @@ def trimmed(weights: FloatArray, far: FloatArray, budget: float) -> tuple[FloatA
     before = np.cumsum(weights[order]) - weights[order]
     left = weights.copy()
     left[order] -= np.clip(budget - before, 0.0, weights[order])
-    return left, float(left @ far)
+    return left, dot(left, far)
 
 
 def trimmed_cluster(

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from unpooled.errors import InputError
-from unpooled.types import BoolArray, FloatArray
+from unpooled.products import dots, matvecs
+from unpooled.types import BoolArray, FloatArray, in_c_order
 
 
 class Metric:
@@ -23,7 +24,7 @@ class Metric:
 
     def squared(self, difference: FloatArray) -> FloatArray:
         """(x - y)' A (x - y) for every row."""
-        return np.asarray(np.vecdot(difference, self.apply(difference)))
+        return dots(difference, self.apply(difference))
 
     def flattened(self, rows: FloatArray) -> FloatArray:
         """The rows in coordinates in which this is the ordinary distance.
@@ -67,7 +68,7 @@ class Mahalanobis(Metric):
 
     def __init__(self, A: Any) -> None:
         try:
-            matrix = np.array(A, dtype=np.float64)
+            matrix = np.array(A, dtype=np.float64, order="C")
         except (TypeError, ValueError):
             raise InputError("Mahalanobis needs a matrix of numbers.") from None
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
@@ -82,7 +83,8 @@ class Mahalanobis(Metric):
                 f"{spectrum[0]:.3g}; add a multiple of the identity."
             )
         self.A = matrix
-        self._half = np.linalg.cholesky(matrix)
+        self._half: FloatArray = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        self._half_t = in_c_order(self._half.T)
         self.smoothness = float(spectrum[-1])
 
     def __repr__(self) -> str:
@@ -96,16 +98,14 @@ class Mahalanobis(Metric):
             )
 
     def apply(self, difference: FloatArray) -> FloatArray:
-        # One matrix-vector product per row: a product of whole matrices would round a row
-        # differently depending on the rows beside it.
-        return np.asarray(np.matvec(self.A, difference))
+        return matvecs(self.A, difference)
 
     def flattened(self, rows: FloatArray) -> FloatArray:
         # With A = C C', (x - y)' A (x - y) = |C'x - C'y|².
-        return np.asarray(np.matvec(self._half.T, rows))
+        return matvecs(self._half_t, rows)
 
     def unflattened(self, difference: FloatArray) -> FloatArray:
-        return np.asarray(np.matvec(self._half, difference))
+        return matvecs(self._half, difference)
 
 
 class Loss(ABC):

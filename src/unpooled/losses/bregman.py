@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from unpooled.losses.base import Loss, Mahalanobis
+from unpooled.products import dots, squared_lengths
 from unpooled.types import BoolArray, FloatArray
 
 
@@ -56,7 +57,7 @@ class Bregman(Loss):
         return callable(self.beta)
 
     def value(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        return np.asarray(self.psi(y) - self.psi(x) - np.vecdot(self.grad(x), y - x))
+        return np.asarray(self.psi(y) - self.psi(x) - dots(self.grad(x), y - x))
 
     def gradient(self, x: FloatArray, y: FloatArray) -> FloatArray:
         # grad_x f = -grad psi + grad psi + Hessian psi(x) (x - y)
@@ -135,7 +136,7 @@ def _second(x: FloatArray, v: FloatArray) -> FloatArray:
 
 
 def _half_square(x: FloatArray) -> FloatArray:
-    return np.asarray(0.5 * np.vecdot(x, x))
+    return 0.5 * squared_lengths(x)
 
 
 def _half_form(metric: Mahalanobis, x: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from math import sqrt
 import numpy as np
 
 from unpooled.errors import InputError
+from unpooled.products import dot, matmul, squared_lengths
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.scaling import Moments
 from unpooled.protocols.star import Answer
@@ -51,8 +52,8 @@ def find_spread() -> Generator[Ask | Note, Mapping[PartyId, Body], Spread]:
     weights = np.array([float(reply["weight"][0]) for reply in present])
     means = np.array([reply["mean"] for reply in present])
     within = sum(float(reply["scatter"][0]) for reply in present)
-    center = weights @ (means - means[0]) / weights.sum() + means[0]
-    total = within + float(weights @ np.square(means - center).sum(axis=1))
+    center = matmul(weights, means - means[0]) / weights.sum() + means[0]
+    total = within + dot(weights, squared_lengths(means - center))
     if total <= 0:
         raise InputError(
             "All rows are equal, or there is one sample only, so gamma cannot be found from them; "

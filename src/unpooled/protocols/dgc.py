@@ -73,6 +73,7 @@ from unpooled.losses import (
     Loss,
     SquaredEuclidean,
 )
+from unpooled.products import dots
 from unpooled.protocols.limits import BOX, Limits, find_limits, smoothness
 from unpooled.protocols.mesh import Block, Heard, Peer
 from unpooled.protocols.rounds import CentersProtocol, compare, farthest
@@ -271,7 +272,7 @@ class Momentum:
 
     def ahead(self, x: FloatArray, way: FloatArray, gradient: FloatArray) -> FloatArray:
         """y for centres ``x`` that have just come this ``way``, against this ``gradient``."""
-        age = np.where(np.vecdot(gradient, way) < 0, self._age, 1.0)
+        age = np.where(dots(gradient, way) < 0, self._age, 1.0)
         self._age = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * age**2))
         y = x + ((age - 1.0) / self._age)[..., None] * way
         return stay_inside(self._loss, x, np.clip(y, *self._box))

@@ -47,6 +47,7 @@ import numpy as np
 
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.lanczos import Lanczos, above_rounding, found, settled
+from unpooled.products import matmul, matmul_tn, norm
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.coreset import digest
 from unpooled.protocols.kernel import (
@@ -113,7 +114,7 @@ class DSPGD(Solver):
             run.step = step * np.sqrt((values - run.eta * run.threshold) / values)
             run.onto = run.mapped(run.step)
             now = np.pad(kept, (0, self.n_components - len(kept)))
-            change = np.linalg.norm(now - before) / np.linalg.norm(now)
+            change = norm(now - before) / norm(now)
             before = now
             noted = {"rank": run.rank, "products": pairs.products, "error": change}
             yield Note(run.iteration, {name: np.array(value) for name, value in noted.items()})
@@ -169,7 +170,7 @@ class Run:
     def mapped(self, step: FloatArray) -> FloatArray:
         """M after a step."""
         n_features = len(step) - self.rank
-        return np.vstack([self.onto @ step[n_features:], step[:n_features]])
+        return np.vstack([matmul(self.onto, step[n_features:]), step[:n_features]])
 
 
 def _above(pairs: Eigenpairs, threshold: float) -> tuple[FloatArray, FloatArray]:
@@ -245,7 +246,7 @@ class CompressedDSPGD(DSPGD):
             lanczos.take(np.sum([reply["product"] for reply in replies.values()], axis=0))
             count += 1
         ritz = lanczos.ritz()
-        return Eigenpairs(ritz.values, lanczos.basis @ ritz.coordinates, count)
+        return Eigenpairs(ritz.values, matmul(lanczos.basis, ritz.coordinates), count)
 
     def turn(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Works out B and the Gram matrix of the new W, and goes on as :meth:`product`."""
@@ -257,7 +258,7 @@ class CompressedDSPGD(DSPGD):
             _refuse_gap(data, state, draw - 1)
             features = self.kernel.features(body, draw - 1)
             embedded = features.project(data.rows, step[:n_features])
-            embedded += state["embedded"] @ step[n_features:]
+            embedded += matmul(state["embedded"], step[n_features:])
         return self.product(data, {"embedded": embedded, "draw": np.array([draw])}, body, rng)
 
     def product(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
@@ -273,13 +274,13 @@ class CompressedDSPGD(DSPGD):
         if len(vector) <= MOST_FOR_GRAM:
             if "gram" not in known:
                 known["gram"] = features.gram(data.rows, weights, scaled, sqrt(eta))
-            answer = known["gram"] @ vector
+            answer = matmul(known["gram"], vector)
         else:
             d = self.kernel.n_features
             scores = sqrt(eta) * features.project(data.rows, vector[:d, None])[:, 0]
-            scores = weights * (scores + scaled @ vector[d:])
+            scores = weights * (scores + matmul(scaled, vector[d:]))
             back = sqrt(eta) * features.pulled_back(data.rows, scores[:, None])[:, 0]
-            answer = np.concatenate([back, scaled.T @ scores])
+            answer = np.concatenate([back, matmul_tn(scaled, scores)])
         return Summary({"product": finite(answer, features)}, behind, remark), known
 
 
@@ -363,14 +364,15 @@ class UncompressedDSPGD(DSPGD):
             replies = yield Ask("right", {"vector": lefts[-1], **run.told}, run.asked)
             scores = np.concatenate([reply["scores"] for reply in replies.values()])
             run.asked += 1
-            lanczos.take((1 - run.eta) * (held @ (held.T @ vector)) + run.eta * scores)
+            by_held = matmul(held, matmul_tn(held, vector))
+            lanczos.take((1 - run.eta) * by_held + run.eta * scores)
         ritz = lanczos.ritz()
         positive = ritz.values > 0
         values, coordinates = ritz.values[positive], ritz.coordinates[:, positive]
-        own = lanczos.basis @ coordinates
+        own = matmul(lanczos.basis, coordinates)
         # V = W' u / λ^½, of which Lanczos has asked for all that is needed.
-        by_draw = sqrt(run.eta) * (np.stack(lefts, axis=1) @ coordinates)
-        by_held = sqrt(1 - run.eta) * (held.T @ own)
+        by_draw = sqrt(run.eta) * matmul_tn(np.stack(lefts), coordinates)
+        by_held = sqrt(1 - run.eta) * matmul_tn(held, own)
         run.held = {**addresses, "vectors": own, "values": values, "eta": np.array(run.eta)}
         return Eigenpairs(values, np.vstack([by_draw, by_held]) / np.sqrt(values), len(lefts))
 

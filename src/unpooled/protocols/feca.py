@@ -56,6 +56,7 @@ from scipy.spatial.distance import cdist
 
 from unpooled.kernels.centers import squared_to_own
 from unpooled.kernels.kmeans import Clustering, cluster, renumbered, scatter_of
+from unpooled.products import dot, lengths
 from unpooled.protocols.centroids import (
     CentroidsProtocol,
     gathered,
@@ -118,7 +119,7 @@ def refined(rows: FloatArray, weights: FloatArray, found: Clustering, merge: boo
         p, q = _closest(centers, left)
         apart = centers[p] - centers[q]
         both = counts[p] + counts[q]
-        together = scatter[p] + scatter[q] + counts[p] * counts[q] / both * (apart @ apart)
+        together = scatter[p] + scatter[q] + counts[p] * counts[q] / both * dot(apart, apart)
         if i in (p, q) or scatter[i] < together:
             break
         left.remove(i)
@@ -177,7 +178,7 @@ def aggregated(centroids: FloatArray, radii: FloatArray, n_clusters: int) -> tup
     groups: list[IntArray] = []
     left = np.argsort(-radii, kind="stable")
     while len(left):
-        within = np.linalg.norm(centroids[left] - centroids[left[0]], axis=1) <= radii[left[0]]
+        within = lengths(centroids[left] - centroids[left[0]]) <= radii[left[0]]
         within[0] = True
         groups.append(np.sort(left[within]))
         left = left[~within]

@@ -29,7 +29,7 @@ from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.oneshot import OneShotKMeans
 from unpooled.protocols.sketch import DrawnStarts
 from unpooled.protocols.star import Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyId
+from unpooled.types import Body, FloatArray, PartyId, in_c_order
 from unpooled.wire.message import Ask, Note
 from unpooled.wire.policy import Release, Size
 
@@ -79,7 +79,7 @@ class FederatedKMeans(StarProtocol):
         elif isinstance(self.start, DrawnStarts):
             starts = yield from self.start.drawn(rng)
         else:
-            starts = [self.start]
+            starts = [in_c_order(self.start)]
         rounds, best = 0, None
         for centers in starts:
             run = yield from self._descent(centers, rounds)

@@ -30,6 +30,7 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.kernels.lanczos import signs
+from unpooled.products import lengths
 from unpooled.protocols import bandwidth
 from unpooled.protocols.embedded import Embedded, Finding
 from unpooled.protocols.kernel import (
@@ -135,6 +136,6 @@ class KernelKMeans(OnFeatures):
     def embed(self, rows: FloatArray, told: Body) -> FloatArray:
         embedded = self.kernel.embedded(rows, told)
         if self.normalise:
-            lengths = np.linalg.norm(embedded, axis=1, keepdims=True)
-            embedded /= np.where(lengths > 0, lengths, 1.0)
+            length = lengths(embedded)[:, None]
+            embedded /= np.where(length > 0, length, 1.0)
         return embedded

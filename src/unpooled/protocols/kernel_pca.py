@@ -52,6 +52,7 @@ import numpy as np
 
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.landmarks import CountSketch, Span, leading, refuse_overflow, whitening
+from unpooled.products import matmul, matmul_nt, squared_lengths
 from unpooled.protocols.centroids import gathered
 from unpooled.protocols.coreset import allotments, own_share, weighty
 from unpooled.protocols.embedded import Finding
@@ -177,7 +178,7 @@ class KernelPCAKMeans(OnFeatures):
         yield Note(1, {"points": np.array(len(points))})
         replies = yield Ask("project", {**scale, POINTS: points})
         singular, right = leading(gathered(replies, "project"), self.n_components)
-        onto = Span(self.kernel.name, draw.gamma, points).root @ right.T
+        onto = matmul_nt(Span(self.kernel.name, draw.gamma, points).root, right)
         values = np.pad(singular**2, (0, self.n_components - len(singular)))
         told = {**scale, POINTS: points, MAP: padded(onto, self.n_components)}
         return told, {"eigenvalues": values}
@@ -214,7 +215,7 @@ class KernelPCAKMeans(OnFeatures):
     ) -> Answer:
         """Scores of all rows; what leaves is their sum."""
         rows, weights = weighty(data)
-        scores = np.square(self._by_sketch(rows, body) @ body["factor"].T).sum(axis=1)
+        scores = squared_lengths(matmul_nt(self._by_sketch(rows, body), body["factor"]))
         return _chances(data, "leverage", weights * scores)
 
     def drawn_rows(
@@ -249,7 +250,7 @@ class KernelPCAKMeans(OnFeatures):
         rows, weights = weighty(data)
         into = CountSketch.drawn(weights, self.width, rng)
         span = self._span(body)
-        return {"project": span.sketched(rows, into) @ span.root}, {}
+        return {"project": matmul(span.sketched(rows, into), span.root)}, {}
 
     def _by_sketch(self, rows: FloatArray, body: Body) -> FloatArray:
         """e(x) for every row, (n, t)."""

@@ -33,6 +33,7 @@ from sklearn.cluster import KMeans
 from unpooled.kernels.centers import label
 from unpooled.kernels.kmeans import Clustering, cluster, means_of
 from unpooled.kernels.segments import means_or_keep, sums_by_label
+from unpooled.products import matmul_nt
 from unpooled.protocols.centroids import (
     CentroidsProtocol,
     gathered,
@@ -101,7 +102,7 @@ def _projected(rows: FloatArray, weights: FloatArray, rank: int) -> FloatArray:
     if rank >= min(rows.shape):
         return rows
     vectors = np.linalg.svd(np.sqrt(weights)[:, None] * rows, full_matrices=False)[2][:rank]
-    return np.asarray(rows @ vectors.T)
+    return matmul_nt(rows, vectors)
 
 
 def one_round(points: FloatArray, centers: FloatArray) -> FloatArray:

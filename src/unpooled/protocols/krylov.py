@@ -29,6 +29,7 @@ import numpy as np
 from unpooled.errors import ProtocolError
 from unpooled.kernels.features import Features
 from unpooled.kernels.lanczos import nystrom, orthonormal, residual
+from unpooled.products import matmul
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.kernel import (
     Draw,
@@ -123,7 +124,7 @@ class BlockKrylov(Solver):
         features, vectors = self.kernel.features(body), body["vectors"]
         if self.kernel.n_features <= MOST_FOR_GRAM:
             gram = state["gram"] if "gram" in state else features.gram(data.rows, weights)
-            answer, known = gram @ vectors, {"gram": gram}
+            answer, known = matmul(gram, vectors), {"gram": gram}
         else:
             answer, known = _products(features, data, weights, vectors), {}
         return Summary({"products": finite(answer, features)}, behind, remark), known

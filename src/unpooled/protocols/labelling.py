@@ -10,6 +10,7 @@ from unpooled.kernels.assignment import nearest
 from unpooled.kernels.lazy import LazyNearest
 from unpooled.kernels.segments import ClusterSums, scatter_by_user, sum_by_user
 from unpooled.losses import DistanceLoss, Euclidean, Loss, SquaredEuclidean
+from unpooled.products import dots, squared_lengths
 from unpooled.protocols.mesh import Block
 from unpooled.types import BoolArray, FloatArray, IntArray
 
@@ -110,6 +111,6 @@ class Labelling:
         """1/2 sum w |y|^2 - sum_k x_k.S_k + 1/2 sum_k N_k |x_k|^2, about each user's mean."""
         x, weights = x - self._mean[:, None], sums[..., -1]
         moments = sums[..., :-1] - weights[..., None] * self._mean[:, None]
-        pulls = np.vecdot(x, moments).sum(axis=1)
-        cost = 0.5 * self._scatter - pulls + 0.5 * (weights * np.vecdot(x, x)).sum(axis=1)
+        pulls = dots(x, moments).sum(axis=1)
+        cost = 0.5 * self._scatter - pulls + 0.5 * (weights * squared_lengths(x)).sum(axis=1)
         return np.asarray(np.maximum(cost, 0.0))

@@ -11,6 +11,7 @@ import numpy as np
 from unpooled.errors import InputError
 from unpooled.kernels.segments import sum_by_user
 from unpooled.losses import Loss
+from unpooled.products import lengths
 from unpooled.protocols.limits import limits_releases
 from unpooled.protocols.mesh import Block, MeshProtocol
 from unpooled.protocols.starts import Start
@@ -105,4 +106,4 @@ def refuse_lost(block: Block, centers: FloatArray) -> None:
 
 def farthest(moves: FloatArray) -> FloatArray:
     """The length of the longest of each user's K vectors."""
-    return np.asarray(np.sqrt(np.vecdot(moves, moves).max(axis=1)))
+    return np.asarray(lengths(moves).max(axis=1))

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.products import matmul
 from unpooled.protocols.centroids import refuse_silence
 from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Body, FloatArray, PartyData
@@ -94,9 +95,9 @@ class Moments(StarProtocol):
         if total > 0:
             # The first row as origin, so that equal rows have exactly no scatter.
             moved = rows - rows[0]
-            shift = used @ moved / total
+            shift = matmul(used, moved) / total
             mean = rows[0] + shift
-            scatter = used @ np.square(moved - shift)
+            scatter = matmul(used, np.square(moved - shift))
         remark = "" if total > 0 or not len(data.rows) else "held back: too few rows"
         reply = {"weight": np.array([total]), "mean": mean, "scatter": scatter}
         return Summary(reply, labels, remark), {}

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unpooled.products import dots, matmul, matmul_tn
 from unpooled.protocols.merging import Beside
 from unpooled.protocols.mesh import Block, Peer
 from unpooled.types import FloatArray, IntArray
@@ -60,7 +61,7 @@ def probe(block: Block) -> Peer[Beside]:
         heard = yield Post("probe", j + 1, {"probe": u[-1]})
         shifted = -heard.mixed(near, "probe", heard.spoken(near)) - u[-1]
         u.append(shifted if j == 0 else 2 * shifted - u[-2])
-    own = [np.vecdot(u[j // 2], u[(j + 1) // 2]) for j in range(2 * steps)]
+    own = [dots(u[j // 2], u[(j + 1) // 2]) for j in range(2 * steps)]
     return Beside(np.column_stack(own), lowest, 1)
 
 
@@ -85,5 +86,5 @@ def lowest(sums: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(product(i, k))
     kept = values > 1e-10 * values[-1]
     basis = vectors[:, kept] / np.sqrt(values[kept])
-    ritz = 1.0 + np.linalg.eigvalsh(basis.T @ ((shifted + shifted.T) / 2) @ basis)
+    ritz = 1.0 + np.linalg.eigvalsh(matmul(matmul_tn(basis, (shifted + shifted.T) / 2), basis))
     return np.array([float(np.clip(_CAUTION * ritz[0], LEAST, 2.0))])

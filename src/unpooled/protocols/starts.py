@@ -108,7 +108,7 @@ class Start:
         return centers
 
     def _given(self, block: Block) -> FloatArray:
-        init = np.asarray(self.init, dtype=np.float64)
+        init = np.asarray(self.init, dtype=np.float64, order="C")
         if init.ndim == 3:
             return init[block.neighbourhood.users]
         return np.broadcast_to(init, (len(block), *init.shape)).copy()

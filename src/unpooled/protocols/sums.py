@@ -27,6 +27,7 @@ from unpooled.errors import ProtocolError
 from unpooled.kernels.centers import label
 from unpooled.kernels.following import Contents, Nearness, contents, followed, remembered
 from unpooled.kernels.segments import means_or_keep, sums_by_label
+from unpooled.products import norm
 from unpooled.protocols.star import Answer
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 from unpooled.wire.disclosure import coarsened, enough_rows, split_atoms
@@ -139,7 +140,7 @@ def means(
     for empty in np.flatnonzero(counts == 0):
         crowded = next(largest)
         if scatter[crowded] > 0:
-            direction = rng.normal(size=centers.shape[1])
+            direction: FloatArray = np.asarray(rng.normal(size=centers.shape[1]))
             radius = np.sqrt(scatter[crowded] / counts[crowded])
-            fresh[empty] = fresh[crowded] + 0.01 * radius * direction / np.linalg.norm(direction)
+            fresh[empty] = fresh[crowded] + 0.01 * radius * direction / norm(direction)
     return fresh

@@ -15,15 +15,22 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unpooled.types import Array, Body, BoolArray, IntArray
+from unpooled.types import Array, Body, BoolArray, IntArray, in_c_order
 
 
 def sealed(body: Mapping[str, Array]) -> Body:
-    """The same arrays behind read-only views: nobody can change what has been handed on."""
+    """The same arrays behind read-only views: nobody can change what has been handed on.
+
+    They are in C order, as they are after bytes: what a receiver makes of a message does not
+    depend on the way that it came.
+    """
     views = {}
     for name, value in body.items():
-        if type(value) is not np.ndarray or value.flags.writeable:
-            value = np.asarray(value).view()
+        if type(value) is not np.ndarray:
+            value = np.asarray(value)
+        value = in_c_order(value)
+        if value.flags.writeable:
+            value = value.view()
             value.flags.writeable = False
         views[name] = value
     return MappingProxyType(views)
