@@ -305,7 +305,7 @@ def test_bad_input(call, words):
         ((A, OWN), {"groups": [0, 1]}, r"groups has shape \(2,\)"),
         ((A, OWN), {"groups": [0.0, 1.0, np.nan]}, "groups has a missing value"),
         ((A, OWN), {"groups": [0, 1, 1], "sample_weight": [1, 1]}, "sample_weight has shape"),
-        ((A, OWN), {"groups": "aab"}, "groups has shape"),
+        ((A, OWN), {"groups": "aab"}, "groups='aab' would be a column's name"),
         ((A, [0, 0, None]), {}, "labels has a missing value"),
         ((A, np.array([0, 0, "a"], dtype=object)), {}, "cannot be compared"),
         ((A, OWN), {"sample_weight": [1e300] * 3}, "Party 0 has the weight 1e.300"),

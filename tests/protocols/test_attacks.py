@@ -59,7 +59,7 @@ PROTOCOLS = {
     "one-shot, refined": OneShotKMeans(10, 10, refine=True),
     "federated": FederatedKMeans(OneShotKMeans(10, 10), tol=0.0, max_rounds=24),
     "federated, given start": FederatedKMeans(START, tol=0.0, max_rounds=24),
-    "federated, drawn starts": FederatedKMeans(DrawnStarts(10, "random", 2), max_rounds=12),
+    "federated, drawn starts": FederatedKMeans(DrawnStarts(3, "random", 2), max_rounds=4),
     "moments": Moments(),
     "coreset": CoresetKMeans(10, 100),
 }
