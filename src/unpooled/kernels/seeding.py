@@ -11,8 +11,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.utils.extmath import row_norms
 
-from unpooled.products import matmul, matmul_nt, squared_lengths
+from unpooled.products import matmul, matmul_nt
 from unpooled.types import FloatArray, IntArray
 
 
@@ -32,7 +33,9 @@ class Seeding:
     ) -> FloatArray:
         """The centres; ``rows`` must be about the origin, as distances come from products."""
         weights, trials = self.weights, 2 + int(math.log(n_clusters))
-        norms = squared_lengths(rows)
+        # All is rounded as scikit-learn rounds it: two rows that lie beside each other may lower
+        # the sum alike, and then the last digit decides which is taken.
+        norms = row_norms(rows, squared=True)
         chosen = [random_state.choice(len(rows), p=weights / weights.sum())]
         gaps = _squared(rows, norms, np.array(chosen))[0]
         total = matmul(gaps, weights)
@@ -55,5 +58,4 @@ def _squared(rows: FloatArray, norms: FloatArray, places: IntArray) -> FloatArra
     squared += norms[places, None]
     squared += norms
     np.maximum(squared, 0, out=squared)
-    squared[np.arange(len(places)), places] = 0
     return squared
