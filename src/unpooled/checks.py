@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from unpooled.errors import InputError
 
@@ -88,6 +87,9 @@ def seed(random_state: Any) -> int:
     """A seed from any of the forms that scikit-learn's and NumPy's users give."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
+    # It takes seconds to import, which commands on keys and plans' first refusals need not wait.
+    from sklearn.utils import check_random_state
+
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except (TypeError, ValueError):

@@ -662,6 +662,7 @@ def test_another_run_of_a_plan_gets_no_answers(victim: tuple[Network, Intruder])
     assert isinstance(coordinator.answer("P1", first_ask(network)), Reply)
     other = Post("_run", 0, {"run": np.arange(1, 17, dtype=np.uint8)})
     assert coordinator.answer("P1", other).kind == "_refusal"
+    coordinator.hear()  # that it leaves
     network.join("P1")
     assert isinstance(network.errors["P1"], StateError)
 

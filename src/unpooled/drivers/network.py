@@ -183,7 +183,7 @@ class Node:
         if times <= 3 or times & (times - 1) == 0:  # then the 4th, 8th, 16th ...
             _LOG.warning("%s (%s, %d times so far)", sentence, reason, times)
 
-    def leave(self, why: str, who: PartyId = "", seconds: float = 10.0) -> None:
+    def leave(self, why: str, who: PartyId = "", seconds: float = 5.0) -> None:
         """Tells all who are there that this party takes no part, until they have heard it.
 
         ``who`` is somebody else without whom it does not go on, if that is why.
