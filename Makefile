@@ -17,7 +17,7 @@ test: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses 2
+	$(BIN)/pytest --numprocesses 2 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 $(COMPILED)
 
 test-long: .venv/.test

@@ -6,9 +6,10 @@ added in one order everywhere.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -59,11 +60,19 @@ def _threads(chunks: int) -> int:
 def workers(threads: int) -> ThreadPoolExecutor:
     """Threads in which the libraries underneath use no threads of their own."""
     # OpenMP's limit holds for the thread that sets it, so every thread sets its own.
-    limit = partial(_libraries().limit, limits=1, user_api="openmp")
+    limit = partial(libraries().limit, limits=1, user_api="openmp")
     return ThreadPoolExecutor(threads, initializer=limit)
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    """What has threads of its own underneath; to find that takes milliseconds."""
+def libraries() -> ThreadpoolController:
+    """What has threads of its own underneath.
+
+    To find that takes milliseconds, more than many a fit, so it is looked for again only once more
+    has been imported, which is how libraries get here.
+    """
+    return _found(len(sys.modules))
+
+
+@lru_cache(maxsize=1)
+def _found(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()

@@ -23,6 +23,7 @@ def check(loss: str, rho: float, runs: int, accuracy: float) -> float:
     return float(np.mean([run.distance for run in done]))
 
 
+@pytest.mark.long
 def test_accuracy_at_rho_10() -> None:
     distance = check("KM", 10.0, 20, INDEPENDENT[10.0][0])
     assert distance == pytest.approx(INDEPENDENT[10.0][1], rel=0.1)

@@ -20,6 +20,7 @@ def test_columns_are_scaled_and_parties_are_of_like_size() -> None:
     assert (IRIS.groups(0) != IRIS.groups(1)).any()
 
 
+@pytest.mark.long
 def test_the_estimate_gets_nearer_to_the_exact_matrix() -> None:
     """Its error falls about as 1/t."""
     errors = np.mean([paper.recovery_errors(IRIS, seed, 12) for seed in range(2)], axis=0)

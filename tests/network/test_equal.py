@@ -56,10 +56,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     ("method", "parameters", "own", "standardise"),
     [
         pytest.param("OneShotKMeans", {"n_clusters": 3}, "", True, id="one-shot, standardised"),
-        pytest.param("FederatedKMeans", {"n_clusters": 3}, "", False, id="federated k-means"),
-        pytest.param(
-            "KernelKMeans", KERNEL, "", False, id="kernel k-means", marks=pytest.mark.bits
-        ),
+        slow("FederatedKMeans", {"n_clusters": 3}, "", False, id="federated k-means"),
+        slow("KernelKMeans", KERNEL, "", False, id="kernel k-means"),
         slow("OneShotKMeans", {"n_clusters": "auto"}, "", False, id="one-shot, k unknown"),
         slow("OneShotKMeans", {"n_clusters": 3, "refine": True}, "", False, id="one-shot, refined"),
         slow("FederatedKMeans", {"n_clusters": 3}, STUDY, True, id="federated, standardised"),

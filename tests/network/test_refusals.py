@@ -51,7 +51,9 @@ PLAN = hash_of("plan")
 PARTIES = ("North", "South")
 ELSEWHERE = zenoh.Locality.REMOTE
 MODES = ("peer", "client", "router")
-modes = pytest.mark.parametrize("mode", MODES)
+modes = pytest.mark.parametrize(
+    "mode", [MODES[0], *(pytest.param(mode, marks=pytest.mark.long) for mode in MODES[1:])]
+)
 
 
 @pytest.fixture(scope="module")

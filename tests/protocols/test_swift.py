@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unpooled import losses
-from unpooled.drivers.local import Options, run_mesh
+from unpooled.drivers.local import Options, Run, run_mesh
 from unpooled.graphs import topology
 from unpooled.kernels.assignment import nearest
 from unpooled.kernels.folding import fold
@@ -71,10 +71,11 @@ def how(request: pytest.FixtureRequest) -> dict[str, object]:
     return WAYS[request.param]
 
 
-def _both(monkeypatch: pytest.MonkeyPatch, protocol: DGC, parties: Parties, how):  # type: ignore[no-untyped-def]
+def _both(monkeypatch: pytest.MonkeyPatch, protocol: DGC, parties: Parties, *how):  # type: ignore[no-untyped-def]
+    """The plain way, and the quick one in each of these ways."""
     graph = topology("ring", parties.names)
     runs, notes = [], []
-    for worth, ways in ((np.inf, {}), (0, how)):
+    for worth, ways in ((np.inf, {}), *((0, own) for own in how)):
         monkeypatch.setattr(dgc, "WORTH_COMPILING", worth)
         said: list[Note] = []
         runs.append(run_mesh(protocol, parties, graph, observe=said.append, **ways))
@@ -92,20 +93,22 @@ def _same(x: np.ndarray, y: np.ndarray, parties: Parties, loss: Loss) -> None:
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_labels_and_centres_are_those_of_the_plain_way(
-    monkeypatch: pytest.MonkeyPatch, data: str, loss: str, how: dict[str, object]
+    monkeypatch: pytest.MonkeyPatch, data: str, loss: str
 ) -> None:
     parties = _parties(data)
     start = Start(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=60, tol=0.0)
-    (plain, quick), _ = _both(monkeypatch, protocol, parties, how)
-    _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
-    labels = [
-        nearest(parties.rows, parties.owner, run.result["centers"], LOSSES[loss].dissimilarity)
-        for run in (plain, quick)
-    ]
-    np.testing.assert_array_equal(*labels)
-    assert plain.traffic.bytes_up == quick.traffic.bytes_up
-    assert plain.traffic.by_round == quick.traffic.by_round
+    (plain, *quick), _ = _both(monkeypatch, protocol, parties, *WAYS.values())
+
+    def labels(run: Run) -> np.ndarray:
+        centers = run.result["centers"]
+        return nearest(parties.rows, parties.owner, centers, LOSSES[loss].dissimilarity)
+
+    for way, run in zip(WAYS, quick, strict=True):
+        _same(plain.result["centers"], run.result["centers"], parties, protocol.loss)
+        np.testing.assert_array_equal(labels(run), labels(plain), err_msg=way)
+        assert run.traffic.bytes_up == plain.traffic.bytes_up
+        assert run.traffic.by_round == plain.traffic.by_round
 
 
 def _wide(rng: np.random.Generator) -> np.ndarray:

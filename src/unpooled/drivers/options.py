@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from unpooled.chunks import workers
+from unpooled.chunks import libraries, workers
 from unpooled.drivers.faults import Fault
 from unpooled.errors import InputError
 from unpooled.types import Body, PartyId
@@ -98,7 +97,7 @@ class _Alone:
     def __enter__(self) -> None:
         with self._lock:
             if self._runs == 0:
-                self._settings.enter_context(threadpool_limits(1, user_api="blas"))
+                self._settings.enter_context(libraries().limit(limits=1, user_api="blas"))
                 self._settings.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore", ConvergenceWarning)
             self._runs += 1
@@ -122,7 +121,7 @@ def serving(options: Options) -> Iterator[Serve]:
     Libraries underneath get one thread each, since several would round sums differently; and
     scikit-learn does not warn of clusters that coincide, which protocols see for themselves.
     """
-    with _ALONE, threadpool_limits(1, user_api="openmp"):
+    with _ALONE, libraries().limit(limits=1, user_api="openmp"):
         if options.threads == 1:
             yield partial(_in_order, map, options)
         else:

@@ -8,13 +8,10 @@ the centres alone.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from scipy.spatial.distance import cdist
-from threadpoolctl import ThreadpoolController
 
-from unpooled.chunks import in_chunks
+from unpooled.chunks import in_chunks, libraries
 from unpooled.kernels.assignment import in_cache
 from unpooled.products import dot, matmul_nt, squared_lengths
 from unpooled.types import FloatArray, IntArray
@@ -50,15 +47,9 @@ def nearest(
             own = rows[part] if some is None else rows[some[part]]
             labels[part], gaps[part] = _nearest(own, centers, origin)
 
-    with _libraries().limit(limits=1, user_api="blas"):  # products this small are slow on several
+    with libraries().limit(limits=1, user_api="blas"):  # products this small are slow on several
         in_chunks(put, (n, width))
     return labels, gaps
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """What has threads of its own underneath; to find that takes milliseconds."""
-    return ThreadpoolController()
 
 
 def _origin(centers: FloatArray) -> FloatArray | None:
