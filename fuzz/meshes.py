@@ -126,7 +126,7 @@ class _Talking:
         tape = self._tape
         if tape.below(2):
             said = changed(tape, self._due(), self._names)
-            last = np.array([n - 4 + tape.below(8)])
+            last = np.array([n - 4 + tape.below(8), n - 6 + tape.below(8)])
             return Post("_bye", 0, {"place": last, "words": np.frombuffer(encode(said), np.uint8)})
         place = [n - 4 + tape.below(8), n - 4 + tape.below(8), tape.below(2), tape.below(2)]
         return Post("_status", 0, {"place": np.array(place)})

@@ -734,8 +734,8 @@ def test_words_between_peers_that_make_no_sense_change_nothing(
             for odd in control("_status", "_run", "_result", "_nothing"):
                 node.send(name, odd, exchange)
             for last in (-2, 10**9, 2**62, -(2**63)):
-                node.send(name, Post("_bye", 0, {"place": np.array([last])}), exchange)
-            bad = {"place": np.array([exchange]), "words": np.arange(50, dtype=np.uint8)}
+                node.send(name, Post("_bye", 0, {"place": np.array([last, -1])}), exchange)
+            bad = {"place": np.array([exchange, -1]), "words": np.arange(50, dtype=np.uint8)}
             node.send(name, Post("_bye", 0, bad), exchange)
 
     tapped(network, "P2", tap)

@@ -504,11 +504,12 @@ class MeshPeer:
             self._tell_place(other, answer=True)
 
     def _take_bye(self, other: Neighbour, event: Received) -> None:
-        (last,) = _numbers(event.message, 1)
-        if not NEVER <= last < _FARTHEST:
+        last, heard_us = _numbers(event.message, 2)
+        if not NEVER <= heard_us <= last < _FARTHEST:
             self._refuse(other, "out of round", f"a good-bye after exchange {last}")
             return
         self._take_accounts(other, event.message)
+        other.told = max(other.told, (last + 1, heard_us))
         if other.ended is None:
             words = event.message.body.get("words", np.empty(0))
             other.words = (decode(words.tobytes()), words.tobytes()) if words.size else None
@@ -545,7 +546,7 @@ class MeshPeer:
         # What was not meant for this neighbour does not stand for us there either.
         words = self._own[max(self._own)].to(other.name) if self._own else b""
         body = {
-            "place": np.array([last]),
+            "place": np.array([last, min(other.heard, last)]),
             "words": np.frombuffer(words, np.uint8),
             "accounts": self.attendance.lines,
         }
