@@ -66,6 +66,7 @@ def test_the_papers_plan_trains(
     assert int(np.load("deep-paper-0.npz")["rounds_done"]) == 2
 
 
+@pytest.mark.long
 def test_estimates_are_near_the_truth(small_cifar: Path) -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (400, 32, 32, 3), dtype=np.uint8)

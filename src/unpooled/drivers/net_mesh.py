@@ -509,12 +509,12 @@ class MeshPeer:
             self._refuse(other, "out of round", f"a good-bye after exchange {last}")
             return
         self._take_accounts(other, event.message)
-        other.told = max(other.told, (last + 1, heard_us))
         if other.ended is None:
             words = event.message.body.get("words", np.empty(0))
             other.words = (decode(words.tobytes()), words.tobytes()) if words.size else None
             other.ended = last
             self._journal.append({"ended": other.name, "last": last}, {"words": words.tobytes()})
+        other.told = max(other.told, (last + 1, heard_us))
         known = np.array(sorted(self.attendance.peers), dtype=np.int64)
         self.node.send(other.name, Post(_SEEN, 0, {"peers": known}), self._exchange)
 
