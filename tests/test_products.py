@@ -124,6 +124,36 @@ def test_a_row_does_not_see_the_rows_beside_it(inner: int, width: int) -> None:
     assert (places == whole[0]).all()
 
 
+def moved(values: np.ndarray, places: int) -> np.ndarray:
+    """The same numbers so many places behind an address that any vector unit likes."""
+    memory = np.empty(values.size + 16)
+    begin = -memory.ctypes.data // 8 % 8 + places
+    found = memory[begin : begin + values.size].reshape(values.shape)
+    found[...] = values
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_where_in_memory_a_factor_begins_is_nothing(size: tuple[int, int, int]) -> None:
+    a, b = factors(*size)
+    expected = made(a, b, lambda values: moved(values, 0))
+    for places in (1, 2, 3, 5):
+        found = made(a, b, lambda values, places=places: moved(values, places))  # type: ignore[misc]
+        for name, value in found.items():
+            assert value.tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 8, 17, 300, 8192, 8193, 20_000])
+def test_a_vector_does_not_see_the_vectors_beside_it(width: int) -> None:
+    a, b = factors(7, width, 7)
+    whole, lengths = products.dots(a, b.T), products.squared_lengths(a)
+    assert np.allclose(whole, (a * b.T).sum(axis=1))
+    for row in range(7):
+        assert products.dots(a[row], b.T[row]) == whole[row]
+        assert products.squared_lengths(a[row : row + 1]) == lengths[row]
+    assert np.array_equal(products.dots(a, b[:, 0]), products.dots(np.stack([b[:, 0]] * 7), a))
+
+
 def test_one_matrix_twice_is_as_good_as_two_that_are_equal() -> None:
     table = np.random.default_rng(0).normal(size=(37, 19))
     assert np.array_equal(products.matmul_tn(table, table), products.matmul_tn(table, table.copy()))

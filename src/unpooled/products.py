@@ -23,10 +23,13 @@ from unpooled.types import FloatArray, in_c_order
 _BLOCK = 192
 """Rows: a multiple of what any kernel takes at a time (2, 4, 6, 8, 12, 16, 24, 32 or 48)."""
 
+_ADDED_AT_ONCE = 8192
+"""Numbers: NumPy's ``einsum`` takes a longer vector in pieces that depend on those beside it."""
+
 
 def matmul(a: FloatArray, b: FloatArray) -> FloatArray:
     """A B; either may be a vector."""
-    return np.asarray(in_c_order(a) @ in_c_order(b))
+    return _product(in_c_order(a), in_c_order(b))
 
 
 def matmul_by_rows(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -50,19 +53,19 @@ def matmul_by_rows(a: FloatArray, b: FloatArray) -> FloatArray:
 def matmul_tn(a: FloatArray, b: FloatArray) -> FloatArray:
     """A' B."""
     a, b = in_c_order(a), _other(a, b)
-    return np.asarray(a.T @ b)
+    return _product(a.T, b)
 
 
 def matmul_nt(a: FloatArray, b: FloatArray) -> FloatArray:
     """A B'."""
     a, b = in_c_order(a), _other(a, b)
-    return np.asarray(a @ b.T)
+    return _product(a, b.T)
 
 
 def gram(a: FloatArray) -> FloatArray:
     """A' A, of which BLAS works out one half only."""
     a = in_c_order(a)
-    return np.asarray(a.T @ a)
+    return _product(a.T, a)
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:
@@ -71,14 +74,19 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 
 
 def dots(a: FloatArray, b: FloatArray) -> FloatArray:
-    """a · b for every pair of vectors along the last axes."""
-    return np.asarray(np.vecdot(in_c_order(a), in_c_order(b)))
+    """a · b for every pair of vectors along the last axes.
+
+    Not by BLAS, which on some processors rounds by where in memory a vector begins.
+    """
+    a, b = in_c_order(a), in_c_order(b)
+    if a.shape[-1] > _ADDED_AT_ONCE:
+        return np.asarray((a * b).sum(axis=-1))
+    return np.asarray(np.einsum("...i,...i->...", a, b))
 
 
 def squared_lengths(a: FloatArray) -> FloatArray:
     """|a|² for every vector along the last axis."""
-    a = in_c_order(a)
-    return np.asarray(np.vecdot(a, a))
+    return dots(a, a)
 
 
 def lengths(a: FloatArray) -> FloatArray:
@@ -96,7 +104,17 @@ def matvecs(matrix: FloatArray, vectors: FloatArray) -> FloatArray:
 
     A product of whole matrices would round a vector differently depending on those beside it.
     """
-    return np.asarray(np.matvec(in_c_order(matrix), in_c_order(vectors)))
+    matrix, vectors = in_c_order(matrix), in_c_order(vectors)
+    if len(matrix) == 1:
+        return dots(vectors, matrix[0])[..., None]
+    return np.asarray(np.matvec(matrix, vectors))
+
+
+def _product(a: FloatArray, b: FloatArray) -> FloatArray:
+    """A B, by :func:`dots` where it is one number."""
+    if a.size == b.size == a.shape[-1] > 0:
+        return dots(a.reshape(-1), b.reshape(-1)).reshape(a.shape[:-1] + b.shape[1:])
+    return np.asarray(a @ b)
 
 
 def _other(a: FloatArray, b: FloatArray) -> FloatArray:

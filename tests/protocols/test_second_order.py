@@ -218,6 +218,7 @@ def test_alone_it_is_lloyd() -> None:
         assert np.array_equal(own, run([table], "ring", corners)[0].result["centers"][0])
 
 
+@pytest.mark.bits
 def test_users_split_over_hosts_give_the_same_bits() -> None:
     rows, weights, graph, start = problem(3)
     rows[2], weights[2] = rows[2][:0], weights[2][:0]
