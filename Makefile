@@ -7,7 +7,12 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # What only Debian has and some test needs: hosts and links on one machine (tests/network).
 DEBIAN_PACKAGES := iproute2 nftables
 
-.PHONY: demo test test-long test-deps install bench bench-all fuzz docs clean
+# Tests start hundreds of programs: what Python makes of the sources is kept for the next one.
+export PYTHONDONTWRITEBYTECODE :=
+# Tests run beside each other: more threads than one in each would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+.PHONY: demo test lint quick test-long test-deps install bench bench-all fuzz docs clean
 
 demo: .venv/.demo
 	$(BIN)/unpooled demo
@@ -15,10 +20,16 @@ demo: .venv/.demo
 test: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory --jobs 2 lint quick
+	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --numprocesses 2 $(COMPILED)
+
+lint: .venv/.test
 	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses 2 --dist worksteal
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 $(COMPILED)
+	$(BIN)/lint-imports --no-logo
+
+# A third of the tests' time is waiting, so two cores have work for three.
+quick: .venv/.test
+	$(ONE_THREAD) $(BIN)/pytest --numprocesses 3 --dist worksteal
 
 test-long: .venv/.test
 	$(BIN)/pytest -m long

@@ -53,6 +53,7 @@ def compiled() -> None:
     compile_restarts()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     figure = tmp_path / "demo.png"

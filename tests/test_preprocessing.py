@@ -48,8 +48,8 @@ def test_equals_scikit_learn_on_pooled_rows(sizes: tuple[int, ...], weighted: bo
     flat = None if weights is None else np.concatenate(weights)
     model = StandardScaler().fit(rows, sample_weight=weights)
     pooled = np.concatenate(rows)
-    # On some processors the variance of a constant column is -1e-15 to scikit-learn, which takes the
-    # root of it before it sets such a column's scale to 1.
+    # On some processors the variance of a constant column is -1e-15 to scikit-learn, which takes
+    # the root of it before it sets such a column's scale to 1.
     with np.errstate(invalid="ignore"):
         other = Pooled().fit(pooled, sample_weight=flat)
     same(model, other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,18 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@cache
+def fitted(estimator: Any) -> Any:
+    """Fitted on the rows as they are, once for all tests that only look at it."""
+    return estimator(3, random_state=0).fit(X, groups=GROUPS)
+
+
+@cache
+def fitted_in_two(estimator: Any) -> Any:
+    """Fitted on two tables."""
+    return estimator(3, random_state=0).fit([X[:70], X[70:]])
+
+
 def found_by(model: Any) -> np.ndarray:
     """Every centre that a fit found."""
     return getattr(model, "peer_centers_", model.cluster_centers_)
@@ -77,7 +90,7 @@ def test_constructors_start_with_n_clusters_and_the_rest_is_keyword_only(estimat
 
 @each_mesh
 def test_fitted_attributes_of_a_mesh(estimator: Any) -> None:
-    model = estimator(3, random_state=0).fit(X, groups=GROUPS)
+    model = fitted(estimator)
     assert model.cluster_centers_.shape == (3, 4)
     assert model.peer_centers_.shape == (3, 3, 4)
     np.testing.assert_allclose(model.cluster_centers_, model.peer_centers_.mean(axis=0))
@@ -100,7 +113,7 @@ def test_fitted_attributes_of_a_mesh(estimator: Any) -> None:
 
 @each_star
 def test_fitted_attributes_of_a_star(estimator: Any) -> None:
-    model = estimator(3, random_state=0).fit(X, groups=GROUPS)
+    model = fitted(estimator)
     rows = placed(model, X)
     assert model.cluster_centers_.shape == (3, rows.shape[1])
     assert rows is X if estimator not in EMBEDDING else len(rows) == 150
@@ -161,16 +174,14 @@ def test_columns_are_matched_by_name(estimator: Any, frame: Any) -> None:
     names = ["sepal length", "sepal width", "petal length", "petal width"]
     table = frame(dict(zip(names, X.T, strict=True)))
     model = estimator(3, random_state=0).fit(table, groups=GROUPS)
-    plain = estimator(3, random_state=0).fit(X, groups=GROUPS)
+    plain = fitted(estimator)
     assert np.array_equal(found_by(model), found_by(plain))
     assert model.feature_names_in_.tolist() == names
     shuffled = table[[names[i] for i in (2, 0, 3, 1)]]
     assert np.array_equal(model.predict(shuffled), plain.predict(X))
     parts = [table[:70], shuffled[70:]]
     both = estimator(3, random_state=0).fit(parts)
-    assert np.array_equal(
-        found_by(both), found_by(estimator(3, random_state=0).fit([X[:70], X[70:]]))
-    )
+    assert np.array_equal(found_by(both), found_by(fitted_in_two(estimator)))
     assert model.get_feature_names_out().tolist() == [
         f"{estimator.__name__.lower()}{k}" for k in range(3)
     ]
@@ -180,10 +191,10 @@ def test_columns_are_matched_by_name(estimator: Any, frame: Any) -> None:
 def test_clone_pickle_and_pipeline(estimator: Any) -> None:
     model = estimator(3, random_state=0)
     assert clone(model).get_params() == model.get_params()
-    fitted = clone(model).fit(X, groups=GROUPS)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(X), fitted.predict(X))
-    assert again.traffic_.bytes_up == fitted.traffic_.bytes_up
+    plain = fitted(estimator)
+    again = pickle.loads(pickle.dumps(plain))
+    assert np.array_equal(again.predict(X), plain.predict(X))
+    assert again.traffic_.bytes_up == plain.traffic_.bytes_up
     pipeline = make_pipeline(StandardScaler(), model)
     step = estimator.__name__.lower()
     pipeline.fit(X, **{f"{step}__groups": GROUPS})

@@ -46,6 +46,7 @@ def test_the_papers_tables_are_complete() -> None:
         assert not method.printed or method.printed in paper.DISTANCE
 
 
+@pytest.mark.long
 def test_the_report_has_a_line_for_every_cell(
     stand_ins: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

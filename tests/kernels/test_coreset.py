@@ -15,6 +15,7 @@ WEIGHTS = [np.exp(rows[:, 0] / np.abs(rows).max()) ** 2 for rows in ROWS]
 CENTERS = [ROWS[0][:3], RNG.normal(size=(3, 2)), ROWS[2]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_cost_of_any_centers_is_right_on_average(power: int) -> None:
     anywhere = np.array([[2.0, 1.0], [3.0, -1.0]])

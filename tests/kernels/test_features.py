@@ -93,6 +93,7 @@ def test_exact_is_the_double_loop(kernel: str, n: int, m: int, d: int, seed: int
     np.testing.assert_allclose(exact(kernel, gamma, rows, others), loops, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_features", [4, 16])
 @pytest.mark.parametrize(("kernel", "frequencies", "form"), WAYS)
 def test_products_of_features_are_the_kernel_on_average(

@@ -105,6 +105,7 @@ def test_cost_never_rises(name: str, inner_steps: int) -> None:
         assert cost[-1] < cost[0]
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", PAIRS)
 def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
     loss, _ = PAIRS[name]

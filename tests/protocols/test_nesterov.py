@@ -96,6 +96,7 @@ def fixed_point(rows: list[np.ndarray], model: DGC) -> np.ndarray:
     return np.stack(solved, axis=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rho", "rounds", "seeds"), [(10.0, 60, 5), (100.0, 200, 3), (1000.0, 500, 1)]
 )
@@ -134,6 +135,7 @@ def settled(loss: losses.Loss, solver: str, start: np.ndarray) -> Body:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["k-means", "huber", "fair"])
 def test_ends_where_plain_dgc_ends(name: str) -> None:
     rows = problem(1)[0]
@@ -150,6 +152,7 @@ def test_plain_dgc_stays_where_it_ends(name: str) -> None:
     np.testing.assert_allclose(settled(loss, "plain", end)["centers"], end, rtol=0, atol=1e-6)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", ["k-means", "logistic", "itakura-saito"])
 def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
     loss, _ = PAIRS[name]

@@ -63,6 +63,7 @@ def test_refinement_is_one_lloyd_step_on_the_pooled_rows() -> None:
     assert refined.n_rounds_ == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("d", "apart", "alpha", "local"),
     [(16, 4.0, 0.1, None), (16, 7.0, 0.1, None), (64, 7.0, 0.3, None), (2, 8.0, 0.1, "auto")],
@@ -77,6 +78,7 @@ def test_unbalanced_clusters_cost_what_they_cost_pooled(
     assert model.inertia_ <= 1.015 * pooled_cost(X, 12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_parties_that_hold_few_of_the_clusters(classes: int) -> None:
     X, y, _ = blobs([150] * 10, 8, 12.0)
@@ -96,6 +98,7 @@ def test_parties_need_not_know_k() -> None:
     assert own.traffic_.table["floats_up"].tolist() == [20 * 5, 40 * 5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 3, 7])
 def test_the_coordinator_finds_the_number_of_clusters(number: int) -> None:
     for seed in range(2):

@@ -138,6 +138,7 @@ def test_equals_the_plain_loops(name: str, metric: np.ndarray | None, seed: int)
     np.testing.assert_allclose(found.result["centers"], expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rho", "most"), [(10.0, 35), (100.0, 55), (1000.0, 60)])
 def test_exchanges_on_iris(rho: float, most: int) -> None:
     """Until the distance to the exact solution is 1e-6 of the initial one, and until all stop."""

@@ -86,6 +86,7 @@ def test_dkmc_ends_in_a_lloyd_point_of_what_was_heard() -> None:
         np.testing.assert_allclose(again[0], after[user], atol=1e-12)
 
 
+@pytest.mark.long
 def test_rows_are_drawn_in_proportion_to_their_weights() -> None:
     rows, weights = np.arange(3.0)[:, None], np.array([1.0, 3.0, 0.0])
     noise = np.random.default_rng(0).standard_exponential((20_000, 1, 3))
@@ -96,6 +97,7 @@ def test_rows_are_drawn_in_proportion_to_their_weights() -> None:
         np.testing.assert_allclose(share, [0.25, 0.75, 0.0], atol=0.015)
 
 
+@pytest.mark.long
 def test_plus_plus_draws_in_proportion_to_squared_distance() -> None:
     rows = np.array([[0.0], [1.0], [3.0]])
     noise = np.random.default_rng(0).standard_exponential((20_000, 2, 3))
@@ -179,6 +181,7 @@ def test_without_a_graph_the_tree_start_is_everybodys_own() -> None:
     assert run.traffic.messages == 0
 
 
+@pytest.mark.long
 def test_dgc_reaches_the_pooled_cost_from_the_tree_start_and_not_from_dkmc() -> None:
     """Fifteen blobs, most users having rows of a few."""
     places = np.stack(np.meshgrid(np.arange(5.0), np.arange(3.0)), axis=-1).reshape(-1, 2) * 20
