@@ -21,15 +21,14 @@ test: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory --jobs 2 lint quick
-	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --numprocesses 2 $(COMPILED)
 
 lint: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet $(COMPILED)
 
-# A third of the tests' time is waiting, so two cores have work for three.
 quick: .venv/.test
-	$(ONE_THREAD) $(BIN)/pytest --numprocesses 3 --dist worksteal
+	$(ONE_THREAD) $(BIN)/pytest --numprocesses 2 --dist worksteal
 
 test-long: .venv/.test
 	$(BIN)/pytest -m long

@@ -43,21 +43,25 @@ PROTOCOLS = {
     ),
     "kar-swenson, given step": KarSwenson(Start(3), max_rounds=5, step_size=0.1),
     "admm, given eta": ADMMKMeans(Start(3), max_rounds=5, eta=1.0, tol=0.0),
-    "feca, many": FeCA(3, 40),
-    "k-fed, many": KFED(3, 40),
-    "matched averaging, many": MatchedAveraging(40),
-    "fuzzy c-means, many": FuzzyCMeans(40, max_rounds=3),
-    "fuzzy c-means, many, average": FuzzyCMeans(40, merge="average", max_rounds=3),
-    "one-shot, one's own choice": OneShotKMeans(3, None),
-    "one-shot, radii": OneShotKMeans(3, 3, send="radii"),
-    "one-shot, radii, one's own choice": OneShotKMeans(3, None, send="radii"),
-    "one-shot, trimmed": OneShotKMeans(3, 9, trim=0.1),
-    "one-shot, k unknown": OneShotKMeans(None, 5, max_clusters=6),
-    "one-shot, k unknown, refined": OneShotKMeans(None, None, max_clusters=6, refine=True),
-    "one-shot, many, refined": OneShotKMeans(500, 40, refine=True),
-    "federated k-means, k unknown": FederatedKMeans(OneShotKMeans(None, 5, max_clusters=6)),
-    "federated k-means, many": FederatedKMeans(OneShotKMeans(500, 40), max_rounds=3),
-    "coreset, many": CoresetKMeans(40, 300),
+    "feca, many": FeCA(3, 40, n_init=2),
+    "k-fed, many": KFED(3, 40, n_init=2),
+    "matched averaging, many": MatchedAveraging(40, n_init=2),
+    "fuzzy c-means, many": FuzzyCMeans(40, max_rounds=3, n_init=2),
+    "fuzzy c-means, many, average": FuzzyCMeans(40, merge="average", max_rounds=3, n_init=2),
+    "one-shot, one's own choice": OneShotKMeans(3, None, n_init=2),
+    "one-shot, radii": OneShotKMeans(3, 3, send="radii", n_init=2),
+    "one-shot, radii, one's own choice": OneShotKMeans(3, None, send="radii", n_init=2),
+    "one-shot, trimmed": OneShotKMeans(3, 9, trim=0.1, n_init=2),
+    "one-shot, k unknown": OneShotKMeans(None, 5, max_clusters=6, n_init=2),
+    "one-shot, k unknown, refined": OneShotKMeans(
+        None, None, max_clusters=6, refine=True, n_init=2
+    ),
+    "one-shot, many, refined": OneShotKMeans(500, 40, refine=True, n_init=2),
+    "federated k-means, k unknown": FederatedKMeans(
+        OneShotKMeans(None, 5, max_clusters=6, n_init=2)
+    ),
+    "federated k-means, many": FederatedKMeans(OneShotKMeans(500, 40, n_init=2), max_rounds=3),
+    "coreset, many": CoresetKMeans(40, 300, n_init=2),
 }
 policies = pytest.mark.parametrize("policy", [STUDY, DEPLOYMENT], ids=["study", "deployment"])
 protocols = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)

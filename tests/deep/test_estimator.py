@@ -54,6 +54,7 @@ def model(**options: Any) -> DeepFeCA:
     return DeepFeCA(**{**given, **options})
 
 
+@pytest.mark.long
 @parametrize_with_checks(
     [DeepFeCA(2, rounds=1, aggregation="one-shot")],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES["DeepFeCA"],

@@ -25,6 +25,7 @@ from unpooled.protocols.federated import FederatedKMeans
 from unpooled.protocols.fuzzy import FuzzyCMeans
 from unpooled.protocols.kfed import KFED
 from unpooled.protocols.matched import MatchedAveraging
+from unpooled.protocols.sketch import DrawnStarts
 from unpooled.protocols.star import StarProtocol
 from unpooled.testing import Check, conformance
 from unpooled.types import Body, Parties
@@ -41,7 +42,9 @@ TABLE = {
     "partial": protocol(**FLAT, participation=0.5),
     "fuzzy": protocol(**FLAT, inner=FuzzyCMeans(4, max_rounds=3), final=FuzzyCMeans(3)),
     "lloyd": protocol(
-        **FLAT, inner=FederatedKMeans(one_shot(4, 4), 3), final=FederatedKMeans(one_shot(3, 3), 3)
+        **FLAT,
+        inner=FederatedKMeans(DrawnStarts(4, "random", 1), 3),
+        final=FederatedKMeans(DrawnStarts(3, "random", 1), 3),
     ),
 }
 

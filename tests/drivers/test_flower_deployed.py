@@ -133,10 +133,8 @@ PROTOCOLS: dict[str, StarProtocol] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("n_parties", "methods"),
-    [(1, ["feca"]), pytest.param(2, list(PROTOCOLS), marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("n_parties", "methods"), [(1, ["feca"]), (2, list(PROTOCOLS))])
 def test_the_result_is_the_local_one_bit_for_bit(
     n_parties: int, methods: list[str], tmp_path: Path
 ) -> None:

@@ -388,6 +388,7 @@ def test_a_polynomial_has_no_features_beyond_its_degree() -> None:
     assert len(block.signs) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("name", ["project", "gram", "pulled_back"])
 def test_memory_does_not_grow_with_the_features_of_all_rows(

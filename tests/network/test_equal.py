@@ -55,7 +55,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.mark.parametrize(
     ("method", "parameters", "own", "standardise"),
     [
-        pytest.param("OneShotKMeans", {"n_clusters": 3}, "", True, id="one-shot, standardised"),
+        slow("OneShotKMeans", {"n_clusters": 3}, "", True, id="one-shot, standardised"),
         slow("FederatedKMeans", {"n_clusters": 3}, "", False, id="federated k-means"),
         slow("KernelKMeans", KERNEL, "", False, id="kernel k-means"),
         slow("OneShotKMeans", {"n_clusters": "auto"}, "", False, id="one-shot, k unknown"),
@@ -136,7 +136,7 @@ def _same_star(site: Site, expected: Any, scaler: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "parameters", "own"),
     [
-        pytest.param("DGC", {"init": CORNERS, "max_rounds": 60}, "", id="dgc"),
+        slow("DGC", {"init": CORNERS, "max_rounds": 60}, "", id="dgc"),
         slow("DGC", {"loss": "huber", "init": CORNERS, "max_rounds": 60}, "", id="dgc, huber"),
         slow("DGC", {"loss": "logistic", "init": CORNERS, "max_rounds": 60}, "", id="logistic"),
         slow("DGC", {"loss": "fair", "init": CORNERS, "max_rounds": 60}, "", id="dgc, fair"),

@@ -145,10 +145,6 @@ def test_the_telling_tests_pass_on_another_processor() -> None:
     _tested(_as(other()), *TELLING)
 
 
-def test_another_processor_finds_the_same_clusters(tmp_path: Path) -> None:
-    _alike(_fitted(tmp_path, _as(other()), "iris"), fitted("iris"))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("core", can_run())
 def test_determinism_on_every_processor(core: str) -> None:

@@ -138,7 +138,9 @@ def quotients(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return sums[some] / np.broadcast_to(counts, len(sums))[some, None]
 
 
-@pytest.mark.parametrize("alpha", [None, 0.3], ids=["iid", "Dirichlet"])
+@pytest.mark.parametrize(
+    "alpha", [pytest.param(None, marks=pytest.mark.long), 0.3], ids=["iid", "Dirichlet"]
+)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_no_row_is_recovered_under_deployment(name: str, alpha: float | None) -> None:
     assert recovered(PROTOCOLS[name], digits(alpha), DEPLOYMENT) == 0

@@ -564,7 +564,7 @@ GIVEN = [{}, {"averaging": "tree"}, {"topology": "private"}]
 FOUND = GIVEN[:2]
 START = 3 * nx.diameter(sturdy()) + 1
 some_seeds = pytest.mark.parametrize(
-    "seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 10))]
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, *range(2, 10)))]
 )
 
 

@@ -199,7 +199,7 @@ def test_the_same_bits_however_users_are_spread(
     """All rounds at once, some of them a few columns at a time; one by one; on several hosts."""
     parties = _wide_parties("blobs") if wide else _parties("blobs")
     folds = wide and loss == "k-means" and solver == "plain"
-    start, rounds = Start(3, parties.rows[[0, 40, 70]]), 800 if folds else 200
+    start, rounds = Start(3, parties.rows[[0, 40, 70]]), 800 if folds else 100
     protocol = DGC(start, loss=LOSSES[loss], max_rounds=rounds, solver=solver)
     calm = []
     monkeypatch.setattr(swift, "fold", lambda *state: calm.append(state) or fold(*state))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
@@ -28,6 +29,12 @@ class Seeding:
 
     weights: FloatArray
 
+    @cached_property
+    def _heights(self) -> FloatArray:
+        """Where each row ends if rows are stacked by weight, as ``RandomState.choice`` does it."""
+        heights = (self.weights / self.weights.sum()).cumsum()
+        return np.asarray(heights / heights[-1])
+
     def __call__(
         self, rows: FloatArray, n_clusters: int, random_state: np.random.RandomState
     ) -> FloatArray:
@@ -36,7 +43,7 @@ class Seeding:
         # All is rounded as scikit-learn rounds it: two rows that lie beside each other may lower
         # the sum alike, and then the last digit decides which is taken.
         norms = row_norms(rows, squared=True)
-        chosen = [random_state.choice(len(rows), p=weights / weights.sum())]
+        chosen = [int(self._heights.searchsorted(random_state.random_sample(), side="right"))]
         gaps = _squared(rows, norms, np.array(chosen))[0]
         total = matmul(gaps, weights)
         for _ in range(1, n_clusters):
