@@ -31,7 +31,7 @@ quick: .venv/.test
 	$(ONE_THREAD) $(BIN)/pytest --numprocesses 2 --dist worksteal
 
 test-long: .venv/.test
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -m long --numprocesses 2 --dist loadfile
 
 test-deps:
 ifneq ($(strip $(DEBIAN_PACKAGES)),)
