@@ -159,7 +159,7 @@ SLOW = {("P2", "P1"): 0.03, ("P2", "P3"): 0.05}
         ),
         pytest.param(BOTH_WAYS, 2.0, SLOW, 250, id="both ways, slow", marks=pytest.mark.long),
         pytest.param(ONE_WAY, 2.0, SLOW, 250, id="one way, slow", marks=pytest.mark.long),
-        pytest.param(ALONE, 2.0, {}, 1500, id="one that waits for nobody"),
+        pytest.param(ALONE, 2.0, {}, 1500, id="one that waits for nobody", marks=pytest.mark.long),
     ],
 )
 def test_a_peer_is_waited_for_again_once_it_is_heard(

@@ -91,7 +91,10 @@ def _same(x: np.ndarray, y: np.ndarray, parties: Parties, loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss",
+    [pytest.param(n, marks=pytest.mark.long) if "mahalanobis" in n else n for n in LOSSES],
+)
 def test_labels_and_centres_are_those_of_the_plain_way(
     monkeypatch: pytest.MonkeyPatch, data: str, loss: str
 ) -> None:
