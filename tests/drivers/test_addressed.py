@@ -302,7 +302,7 @@ def test_who_got_nothing_gets_nothing_again(make: Make) -> None:
 
 def test_a_cut_link_is_a_fault_and_silence_is_none(make: Make, hub: Hub) -> None:
     protocol = Whispers(drawn(6))
-    network = make(protocol, timing=Timing(0.5, 1.0))
+    network = make(protocol, timing=Timing(1.5, 3.0))
     hub.cut("P2", "P3")
     network.start()
     network.join()

@@ -37,7 +37,7 @@ NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 CORNERS = np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])
 STAR = FederatedKMeans(OneShotKMeans(3, 3, n_init=1), max_rounds=3, tol=0.0)
 MESH = DGC(Start(3, CORNERS), max_rounds=8, tol=0.0)
-QUICK = Timing(0.5, 1.5)
+QUICK = Timing(1.0, 4.0)
 PATIENT = Timing(60.0, 120.0)
 AT_ONCE = 30.0
 """Seconds within which whoever need not wait has ended, also on a busy machine."""
