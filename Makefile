@@ -25,7 +25,7 @@ test: .venv/.test
 lint: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet $(COMPILED)
+	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet -m "long or not long" $(COMPILED)
 
 quick: .venv/.test
 	$(ONE_THREAD) $(BIN)/pytest --numprocesses 2 --dist worksteal

@@ -73,6 +73,7 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_a_reader_that_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m unpooled.cli reproduce dgc-iris --runs 1 | head -n 1"

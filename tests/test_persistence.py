@@ -333,6 +333,7 @@ def test_numpy_opens_the_file(tmp_path: Path) -> None:
     assert head["unpooled"] == unpooled.__version__
 
 
+@pytest.mark.long
 def test_same_model_same_bytes_in_every_process(tmp_path: Path) -> None:
     code = (
         "import sys, numpy as np, unpooled; X = np.arange(40.0).reshape(20, 2);"

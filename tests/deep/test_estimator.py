@@ -276,6 +276,7 @@ def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> N
     refuses(lambda: model(rounds=4, checkpoint=file).fit(SQUARES, groups=OWNERS), "cannot be read")
 
 
+@pytest.mark.long
 def test_a_page_is_drawn(tmp_path: Path) -> None:
     found = model(rounds=0).fit(SQUARES, groups=OWNERS)
     draw_page(found, SQUARES, tmp_path / "page.png", y=CLASSES[:120], per_cluster=3)

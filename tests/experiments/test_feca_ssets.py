@@ -103,6 +103,7 @@ def test_verdicts_count_cells() -> None:
     assert lines[-1] == "OneShotKMeans: at or below our own bars in 11 of 12 cells (not S4 (0.3))"
 
 
+@pytest.mark.long
 def test_costs_are_relative_to_pooled_k_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "METHODS", {"OneShotKMeans": OneShotKMeans})
     data = costs.blobs(0)

@@ -64,6 +64,7 @@ def test_the_bars(change: dict[str, float], word: str) -> None:
     assert table.verdict(IRIS, [replace(DONE, **change)]) == word  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model", [GossipKMeans(3), GossipKMeans(3, rho=10.0), DGC(3, init="tree", max_rounds=20)]
 )
@@ -99,6 +100,7 @@ def test_quality_of_a_fit(split: str) -> None:
     assert np.bincount(quality.SPLITS[split](data.y, 0), minlength=10).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", faults.SCENARIOS)
 def test_users_that_go(name: str) -> None:
     fault = faults.SCENARIOS[name](np.random.default_rng(1), 10)
@@ -111,6 +113,7 @@ def test_a_user_that_goes_when_all_is_done_changes_nothing() -> None:
     assert (done.verdict, done.exchanges) == ("right", without.exchanges)
 
 
+@pytest.mark.long
 def test_what_is_lost_costs_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults, "PROBLEMS", (IRIS,))
     lines = list(faults._losses(1))
@@ -118,6 +121,7 @@ def test_what_is_lost_costs_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("1 of 1" in line for line in lines[2:])
 
 
+@pytest.mark.long
 def test_pictures(tmp_path: Path) -> None:
     methods = {
         name: made for name, made in pictures.METHODS.items() if name.startswith("GossipKMeans")

@@ -93,6 +93,7 @@ def _moving(rng: np.random.Generator, d: int) -> tuple[np.ndarray, np.ndarray, l
     return rows, weights, path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("d", [1, 3, 20, 260])
 @pytest.mark.parametrize("kind", KINDS)
 def test_visits_find_what_plain_numpy_finds(kind: str, d: int) -> None:
