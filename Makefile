@@ -7,12 +7,12 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # What only Debian has and some test needs: hosts and links on one machine (tests/network).
 DEBIAN_PACKAGES := iproute2 nftables
 
-# Tests start hundreds of programs: what Python makes of the sources is kept for the next one.
+# Tests start dozens of programs: what Python makes of the sources is kept for the next one.
 export PYTHONDONTWRITEBYTECODE :=
 # Tests run beside each other: more threads than one in each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test lint quick test-long test-deps install bench bench-all fuzz docs clean
+.PHONY: demo test quick lint interpreted test-long test-deps install bench bench-all fuzz docs clean
 
 demo: .venv/.demo
 	$(BIN)/unpooled demo
@@ -20,15 +20,19 @@ demo: .venv/.demo
 test: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --jobs 2 lint quick
+	$(MAKE) --no-print-directory --jobs 2 quick lint interpreted
 
 lint: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet -m "long or not long" $(COMPILED)
 
 quick: .venv/.test
 	$(ONE_THREAD) $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+# Compiled code again with the compiler switched off.
+interpreted: .venv/.test
+	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet -m "long or not long" \
+	  $(addprefix tests/kernels/test_,clusters.py descent.py restarts.py)
 
 test-long: .venv/.test
 	$(BIN)/pytest -m long --numprocesses 2 --dist loadfile
@@ -49,9 +53,6 @@ bench-all: bench
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/deep.py
-
-# Tests of compiled code, which are also run with the compiler switched off.
-COMPILED := $(addprefix tests/kernels/test_,clusters.py descent.py restarts.py)
 
 # Seconds for each thing that parses bytes.
 FUZZ_SECONDS ?= 60

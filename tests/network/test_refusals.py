@@ -84,7 +84,7 @@ def session(
     content |= {"mode": mode, **more}
     if mode == "router":
         content["listen"]["endpoints"] = [f"tls/{free_endpoints(1)[0]}"]
-    content["connect"] |= {"timeout_ms": 1000, "exit_on_failure": True}
+    content["connect"] |= {"timeout_ms": 2000, "exit_on_failure": True}
     try:
         own = zenoh.open(zenoh.Config.from_json5(json.dumps(content)))
     except zenoh.ZError:

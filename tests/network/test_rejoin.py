@@ -23,10 +23,8 @@ from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")
 RING = topology("ring", NAMES)
-ROUND_TIMEOUT, PATIENCE = 0.4, 1.2
-HICCUPS = 3
-"""Exchanges that a busy machine may take longer than the timeout for, of 50 or more. Who is not
-waited for misses nearly all."""
+ROUND_TIMEOUT, PATIENCE = 0.8, 2.4
+"""Seconds: so many that an exchange never takes them by itself on a busy machine."""
 
 
 class SlowHub(Hub):
@@ -152,14 +150,14 @@ SLOW = {("P2", "P1"): 0.03, ("P2", "P3"): 0.05}
 @pytest.mark.parametrize(
     ("ways", "seconds", "lags", "rounds"),
     [
-        pytest.param(BOTH_WAYS, 2.0, {}, 900, id="both ways"),
-        pytest.param(ONE_WAY, 2.0, {}, 900, id="one way", marks=pytest.mark.long),
+        pytest.param(BOTH_WAYS, 4.0, {}, 1800, id="both ways"),
+        pytest.param(ONE_WAY, 4.0, {}, 1800, id="one way", marks=pytest.mark.long),
         pytest.param(
-            BOTH_WAYS, 0.6, SLOW, 200, id="both ways, slow, within patience", marks=pytest.mark.long
+            BOTH_WAYS, 1.2, SLOW, 400, id="both ways, slow, within patience", marks=pytest.mark.long
         ),
-        pytest.param(BOTH_WAYS, 2.0, SLOW, 250, id="both ways, slow", marks=pytest.mark.long),
-        pytest.param(ONE_WAY, 2.0, SLOW, 250, id="one way, slow", marks=pytest.mark.long),
-        pytest.param(ALONE, 2.0, {}, 1500, id="one that waits for nobody", marks=pytest.mark.long),
+        pytest.param(BOTH_WAYS, 4.0, SLOW, 500, id="both ways, slow", marks=pytest.mark.long),
+        pytest.param(ONE_WAY, 4.0, SLOW, 500, id="one way, slow", marks=pytest.mark.long),
+        pytest.param(ALONE, 4.0, {}, 3000, id="one that waits for nobody", marks=pytest.mark.long),
     ],
 )
 def test_a_peer_is_waited_for_again_once_it_is_heard(
@@ -184,7 +182,6 @@ def test_a_peer_is_waited_for_again_once_it_is_heard(
     assert since < rounds - 50
     for sender, receiver in BOTH_WAYS:
         assert missed(network, receiver, sender, 0) > 0 or (sender, receiver) not in ways
-        assert missed(network, receiver, sender, since) <= HICCUPS
+        assert missed(network, receiver, sender, since) == 0
     for name in NAMES:
-        spans = peer(network, name).participation["asleep"]
-        assert sum(max(0, last + 1 - max(first, since)) for first, last in spans) <= HICCUPS
+        assert all(last < since for _, last in peer(network, name).participation["asleep"])
