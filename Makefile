@@ -32,7 +32,7 @@ quick: .venv/.test
 # Compiled code again with the compiler switched off.
 interpreted: .venv/.test
 	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet -m "long or not long" \
-	  $(addprefix tests/kernels/test_,clusters.py descent.py restarts.py)
+	  $(addprefix tests/kernels/compiled/test_,clusters.py descent.py restarts.py)
 
 test-long: .venv/.test
 	$(BIN)/pytest -m long --numprocesses 2 --dist loadfile
@@ -57,24 +57,13 @@ bench-all: bench
 # Seconds for each thing that parses bytes.
 FUZZ_SECONDS ?= 60
 fuzz: .venv/.fuzz
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/wire/test_codec.py
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/messages/test_codec.py
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 
+MODULES = $(shell cd src && find unpooled -name '*.py' ! -name '__main__.py' | sort \
+  | sed 's,/__init__,,; s,\.py$$,,; s,/,.,g')
 docs: .venv/.test
-	$(BIN)/pdoc --docformat numpy --template-directory docs --output-directory build/docs unpooled \
-	  $(addprefix unpooled.,losses baselines metrics partition preprocessing datasets image_sets deep \
-	  deep.protocol deep.training deep.augmentation deep.vectors deep.encoders deep.lars testing graphs trees \
-	  persistence wire wire.disclosure wire.policy wire.shapes drivers.local drivers.faults \
-	  drivers.resending drivers.relay \
-	  drivers.zenoh drivers.link drivers.net_star drivers.net_mesh drivers.state drivers.replay \
-	  drivers.flower deploy.plan deploy.own deploy.keys protocols.star protocols.standardised \
-	  protocols.oneshot protocols.federated protocols.sums protocols.feca protocols.kfed \
-	  protocols.matched protocols.fuzzy protocols.coreset protocols.scaling protocols.embedded \
-	  protocols.kernel_kmeans protocols.krylov protocols.dspgd protocols.kernel_pca \
-	  protocols.bandwidth kernels.features kernels.lanczos kernels.landmarks kernels.polynomials \
-	  protocols.mesh protocols.gossip protocols.averaging protocols.spectrum protocols.merging \
-	  protocols.flooding protocols.second_order protocols.dgc protocols.kar_swenson protocols.admm \
-	  protocols.rounds protocols.sketch protocols.starts protocols.stopping)
+	$(BIN)/pdoc --docformat numpy --template-directory docs --output-directory build/docs $(MODULES)
 
 clean:
 	rm -rf .venv build dist
@@ -87,7 +76,7 @@ clean:
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
 	$(PIP) --editable '.[report]'
-	$(BIN)/python -m unpooled.kernels.ahead
+	$(BIN)/python -m unpooled.kernels.compiled.ahead
 	touch $@
 
 .venv/.test: .venv/.demo

@@ -30,8 +30,8 @@ from unpooled.deep import ConvNet, ResNet18
 from unpooled.deep.augmentation import NATURAL
 from unpooled.deep.protocol import DeepClustering
 from unpooled.deep.training import Training
-from unpooled.drivers.local import Options, run_star
-from unpooled.protocols.feca import FeCA
+from unpooled.protocols.star.feca import FeCA
+from unpooled.simulate import Options, run_star
 from unpooled.types import Parties, PartyData
 
 CASES = {

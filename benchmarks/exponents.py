@@ -23,7 +23,7 @@ import numpy as np
 from timing import by_turns, machine, seconds
 
 from unpooled import DGC
-from unpooled.protocols import dgc
+from unpooled.protocols.mesh import dgc
 
 FILE = Path(__file__).with_suffix(".txt")
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)

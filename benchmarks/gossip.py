@@ -20,12 +20,12 @@ import networkx as nx
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
-from unpooled.drivers.local import Options, run_mesh
-from unpooled.graphs import Topology, topology
-from unpooled.kernels.centers import cost, label
-from unpooled.protocols.gossip import GossipKMeans
+from unpooled.graphs.topology import Topology, topology
+from unpooled.kernels.assignment.centers import cost, label
+from unpooled.messages.message import Message
+from unpooled.protocols.mesh.gossip import GossipKMeans
+from unpooled.simulate import Options, run_mesh
 from unpooled.types import FloatArray, Parties
-from unpooled.wire.message import Message
 
 ROWS, WIDTH, CLUSTERS = 100, 16, 10
 

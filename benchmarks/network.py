@@ -40,22 +40,23 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from unpooled.deploy import keys
-from unpooled.drivers.identity import Identity, fingerprint
-from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.drivers.network import Node
-from unpooled.drivers.options import Options, serving
-from unpooled.drivers.site import Site
-from unpooled.drivers.state import StateDirectory
-from unpooled.drivers.zenoh import Files, Place, ZenohTransport, configuration
-from unpooled.graphs import topology
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.mesh import Block, MeshProtocol, Peer
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.starts import Start
+from unpooled.graphs.topology import topology
+from unpooled.messages.message import Ask, Post, Summary
+from unpooled.messages.release import Release
+from unpooled.network.identity import Identity, fingerprint
+from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.node import Node
+from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.storage.state import StateDirectory
+from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
+from unpooled.privacy.policy import STUDY
+from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
+from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.serving import serving
 from unpooled.types import Body, Parties, PartyData
-from unpooled.wire.message import Ask, Post, Summary
-from unpooled.wire.policy import STUDY, Release
 
 NUMBERS = 10_000
 PEERS = ("N0", "N1", "N2", "N3")
@@ -272,7 +273,7 @@ def ours(
         node = Node(me, {n: prints[n] for n in others(name)}, PLAN, state, transport)
         timing = Timing(20, 60)
         try:
-            with serving(Options()):
+            with serving():
                 rate_of = partial(_mesh_rate, dgc=dgc) if name in PEERS else _star_rate
                 return rate_of(name, node, state, timing, rounds)
         finally:
@@ -287,7 +288,7 @@ def _star_rate(name: str, node: Node, state: StateDirectory, timing: Timing, rou
         run.part()
         return float(result["rate"])
     data = PartyData(name, np.random.default_rng(0).normal(size=(50, 2)), np.ones(50))
-    party = StarParty(protocol, Site(protocol, data, (0, 0), STUDY), node, state, timing)
+    party = StarParty(protocol, PartyRuntime(protocol, data, (0, 0), STUDY), node, state, timing)
     party.run()
     party.part()
     return 0.0

@@ -25,9 +25,9 @@ import scipy.sparse as sp
 from timing import by_turns, machine, per_round, seconds
 
 from unpooled import DGC
-from unpooled.graphs import Topology
-from unpooled.kernels.ahead import compile_rounds
-from unpooled.protocols import dgc
+from unpooled.graphs.topology import Topology
+from unpooled.kernels.compiled.ahead import compile_rounds
+from unpooled.protocols.mesh import dgc
 
 FILE = Path(__file__).with_suffix(".txt")
 PRODUCTS = 10

@@ -23,8 +23,8 @@ from timing import per_round, seconds
 
 from unpooled import DGC, FederatedKMeans, FuzzyCMeans, GossipKMeans
 from unpooled.experiments.gossip.setting import FIRST_SEED, MNIST
-from unpooled.kernels.kmeans import cluster
-from unpooled.protocols import dgc as dgc_protocol
+from unpooled.kernels.lloyd.kmeans import cluster
+from unpooled.protocols.mesh import dgc as dgc_protocol
 
 RHO = 10.0
 

@@ -14,12 +14,12 @@ from numpy.lib import format as npy
 from fuzz.scratch import Scratch
 from fuzz.stars import quiet
 from fuzz.tape import Tape, array
+from unpooled.data.sources import read_rows
 from unpooled.deploy import keys
-from unpooled.deploy.data import read_rows
 from unpooled.deploy.own import read_own, refuse_beyond
 from unpooled.deploy.plan import read_plan
-from unpooled.drivers.identity import signed
 from unpooled.errors import InputError, PolicyRefusal, UnpooledError
+from unpooled.network.identity import signed
 from unpooled.persistence import load
 
 COLUMNS = ("x", "y")

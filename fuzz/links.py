@@ -25,15 +25,15 @@ from cryptography.x509.oid import NameOID
 
 from fuzz.scratch import Scratch
 from fuzz.tape import Tape, array, changed, message
-from unpooled.drivers import link as module
-from unpooled.drivers import network
-from unpooled.drivers.identity import Identity, fingerprint
-from unpooled.drivers.link import HELLO, Link, Received, Up
-from unpooled.drivers.network import Arrived, Node, Presence
-from unpooled.drivers.state import StateDirectory
 from unpooled.errors import LinkRefusal
-from unpooled.wire.codec import Limits, decode, encode
-from unpooled.wire.message import Post
+from unpooled.messages.codec import Limits, decode, encode
+from unpooled.messages.message import Post
+from unpooled.network import link as module
+from unpooled.network import node as node_module
+from unpooled.network.identity import Identity, fingerprint
+from unpooled.network.link import HELLO, Link, Received, Up
+from unpooled.network.node import Arrived, Node, Presence
+from unpooled.network.storage.state import StateDirectory
 
 PLAN = sha256(b"plan").digest()
 LIMITS = Limits(max_bytes=2**10)
@@ -117,7 +117,11 @@ def node(data: bytes) -> None:
     """The same through a node: it raises nothing, and listens under a bounded number of keys."""
     tape = Tape(data)
     flags = tape.byte()
-    with Scratch() as folder, fixed(), mock.patch.object(network, "monotonic", return_value=1.0):
+    with (
+        Scratch() as folder,
+        fixed(),
+        mock.patch.object(node_module, "monotonic", return_value=1.0),
+    ):
         pair = Pair(flags, incarnation=2)
         state = StateDirectory(folder / "state", "plan", "North")
         wire = StubTransport()

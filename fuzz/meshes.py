@@ -12,22 +12,22 @@ from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.stars import quiet
 from fuzz.tape import Tape, changed
 from unpooled import losses
-from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.network import Event
-from unpooled.drivers.state import StateDirectory
 from unpooled.errors import InputError, PolicyRefusal
-from unpooled.graphs import topology
-from unpooled.protocols.admm import ADMMKMeans
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.gossip import GossipKMeans
-from unpooled.protocols.kar_swenson import KarSwenson
-from unpooled.protocols.mesh import Block, MeshProtocol
-from unpooled.protocols.second_order import SecondOrder
-from unpooled.protocols.starts import Start
+from unpooled.graphs.topology import topology
+from unpooled.messages.codec import encode
+from unpooled.messages.message import Message, Post
+from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.node import Event
+from unpooled.network.storage.state import StateDirectory
+from unpooled.privacy.policy import STUDY, Deployment, Policy
+from unpooled.protocols.mesh.admm import ADMMKMeans
+from unpooled.protocols.mesh.base import Block, MeshProtocol
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.gossip import GossipKMeans
+from unpooled.protocols.mesh.kar_swenson import KarSwenson
+from unpooled.protocols.mesh.second_order import SecondOrder
+from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.types import Parties
-from unpooled.wire.codec import encode
-from unpooled.wire.message import Message, Post
-from unpooled.wire.policy import STUDY, Deployment, Policy
 
 NAMES = ("A", "B", "C", "D")
 NEIGHBOURS = ("B", "D")

@@ -9,9 +9,9 @@ import numpy as np
 
 from fuzz import meshes, stars, states
 from fuzz.scratch import Scratch
-from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal
-from unpooled.wire.codec import encode, encode_state
-from unpooled.wire.message import Ask, Post, Reply
+from unpooled.messages.codec import encode, encode_state
+from unpooled.messages.message import Ask, Post, Reply
+from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal
 
 BODY = {
     "x": np.arange(6.0).reshape(3, 2),

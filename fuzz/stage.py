@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from unittest import mock
 
 from fuzz.tape import Tape, message
-from unpooled.drivers import net_mesh, net_star
-from unpooled.drivers.link import Received, Up
-from unpooled.drivers.network import Event, Presence
 from unpooled.errors import WireError
-from unpooled.wire.codec import decode, encode
-from unpooled.wire.message import Message
+from unpooled.messages.codec import decode, encode
+from unpooled.messages.message import Message
+from unpooled.network import mesh, star
+from unpooled.network.link import Received, Up
+from unpooled.network.node import Event, Presence
 
 _MOST = 400
 """Events in a run; what has not happened by then will not."""
@@ -82,8 +82,8 @@ def clock():
     """A clock that both roles go by."""
     own = Clock()
     with (
-        mock.patch.object(net_star, "monotonic", own),
-        mock.patch.object(net_mesh, "monotonic", own),
+        mock.patch.object(star, "monotonic", own),
+        mock.patch.object(mesh, "monotonic", own),
     ):
         yield own
 

@@ -14,33 +14,33 @@ from fuzz.scratch import Scratch
 from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.tape import Tape, changed
 from unpooled.deploy import results
-from unpooled.drivers.clerk import Clerk
-from unpooled.drivers.coordinator import Conductor
-from unpooled.drivers.link import Up
-from unpooled.drivers.net_mesh import Timing
-from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.drivers.network import Event
-from unpooled.drivers.site import Site
-from unpooled.drivers.state import StateDirectory
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
-from unpooled.protocols import oneshot
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.dspgd import CompressedDSPGD
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.fuzzy import FuzzyCMeans
-from unpooled.protocols.kernel import Kernel
-from unpooled.protocols.kernel_kmeans import KernelKMeans
-from unpooled.protocols.kfed import KFED
-from unpooled.protocols.krylov import BlockKrylov
-from unpooled.protocols.matched import MatchedAveraging
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.standardised import Standardised
-from unpooled.protocols.star import StarProtocol
+from unpooled.messages.codec import decode, encode
+from unpooled.messages.message import Ask, Post, Reply
+from unpooled.network.link import Up
+from unpooled.network.mesh import Timing
+from unpooled.network.node import Event
+from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.storage.state import StateDirectory
+from unpooled.privacy.policy import STUDY, Deployment
+from unpooled.protocols.prepare.dspgd import CompressedDSPGD
+from unpooled.protocols.prepare.kernel import Kernel
+from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.star import one_shot
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.coreset import CoresetKMeans
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.fuzzy import FuzzyCMeans
+from unpooled.protocols.star.kfed import KFED
+from unpooled.protocols.star.matched import MatchedAveraging
+from unpooled.protocols.star.one_shot import OneShotKMeans
+from unpooled.runtime.coordinator import CoordinatorRuntime
+from unpooled.runtime.idempotent import IdempotentParty
+from unpooled.runtime.party import PartyRuntime
 from unpooled.types import Body, Parties
-from unpooled.wire.codec import decode, encode
-from unpooled.wire.message import Ask, Post, Reply
-from unpooled.wire.policy import STUDY, Deployment
 
 NAMES = ("A", "B", "C")
 PARTIES = Parties.of(list(np.random.default_rng(3).normal(size=(3, 14, 2))), names=NAMES)
@@ -172,7 +172,7 @@ def party(data: bytes) -> None:
 def star_party(folder: Path, which: int, policy, own: Clock, play) -> StarParty:
     """The party A of a protocol, in a folder where it may have been before."""
     state = StateDirectory(folder, "plan", "A")
-    site = Site(PROTOCOLS[which], PARTIES[0], (0, 0), policy)
+    site = PartyRuntime(PROTOCOLS[which], PARTIES[0], (0, 0), policy)
     return StarParty(PROTOCOLS[which], site, StubNode(own, play), state, TIMING)
 
 
@@ -227,7 +227,7 @@ def honest_answer(which: int, number: int, asked: tuple[bytes, ...]) -> tuple[Re
 
     Where a question came from others' nonsense it may have no answer; then nothing is in it.
     """
-    clerk = Clerk(Site(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
+    clerk = IdempotentParty(PartyRuntime(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
     if asked[:-1]:
         clerk.remember(honest_answer(which, number, asked[:-1])[1])
     ask = decode(asked[-1])
@@ -245,7 +245,7 @@ def honest_answer(which: int, number: int, asked: tuple[bytes, ...]) -> tuple[Re
 def honest_questions(which: int) -> tuple[Ask | Post, ...]:
     """What a coordinator asks if all goes well, and its result."""
     with np.errstate(all="ignore"), quiet(), few_starts():
-        conductor = Conductor(PROTOCOLS[which], len(NAMES), 0)
+        conductor = CoordinatorRuntime(PROTOCOLS[which], len(NAMES), 0)
         asked, ask = [], conductor.begin()
         while ask is not None:
             asked.append(ask)
@@ -257,7 +257,7 @@ def honest_questions(which: int) -> tuple[Ask | Post, ...]:
 
 def few_starts():
     """The coordinator's k-means from one start: a hundred, as usual, would be all that is done."""
-    return mock.patch.object(oneshot, "_STARTS", (1, 1))
+    return mock.patch.object(one_shot, "_STARTS", (1, 1))
 
 
 def quiet():

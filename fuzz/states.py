@@ -18,13 +18,6 @@ from fuzz.links import PLAN, StubTransport
 from fuzz.scratch import Scratch
 from fuzz.stage import Over, clock
 from fuzz.tape import Tape, array, changed
-from unpooled.drivers import net_star
-from unpooled.drivers.clerk import Clerk
-from unpooled.drivers.identity import Identity
-from unpooled.drivers.net_star import COORDINATOR, StarCoordinator
-from unpooled.drivers.network import Node
-from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, LEDGER, Records, StateDirectory, chained
 from unpooled.errors import (
     InputError,
     LedgerRefusal,
@@ -34,8 +27,15 @@ from unpooled.errors import (
     StateError,
     WireError,
 )
-from unpooled.wire.codec import decode_state, encode, encode_state
-from unpooled.wire.message import Post
+from unpooled.messages.codec import decode_state, encode, encode_state
+from unpooled.messages.message import Post
+from unpooled.network import star
+from unpooled.network.identity import Identity
+from unpooled.network.node import Node
+from unpooled.network.star import COORDINATOR, StarCoordinator
+from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
+from unpooled.runtime.idempotent import IdempotentParty
+from unpooled.runtime.party import PartyRuntime
 
 _RECORD = struct.Struct("<IIQ")
 _MOST = 16
@@ -88,9 +88,9 @@ def memory(data: bytes) -> None:
     tape = Tape(data)
     which = tape.below(len(stars.PROTOCOLS))
     policy = tape.one_of(stars.POLICIES)
-    site = Site(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy)
+    site = PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy)
     asked = tape.below(3)
-    clerk = Clerk(site)
+    clerk = IdempotentParty(site)
     questions = [q for q in stars.honest_questions(which) if q.kind != "_result"]
     with stars.quiet(), np.errstate(all="ignore"):
         try:
@@ -117,7 +117,7 @@ def _memory(tape: Tape, known: bytes) -> bytes:
 def honest_memory(which: int, asked: int) -> bytes:
     """What a party that has answered so many questions remembers."""
     policy = stars.POLICIES[1]
-    clerk = Clerk(Site(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy))
+    clerk = IdempotentParty(PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy))
     with stars.quiet(), np.errstate(all="ignore"):
         for number, ask in enumerate(stars.honest_questions(which)[:asked]):
             try:
@@ -159,7 +159,7 @@ def _coordinator(folder: Path, which: int, own) -> None:
     state = StateDirectory(folder, "plan", COORDINATOR)
     node = stars.StubNode(own, _over)
     try:
-        with mock.patch.object(net_star.secrets, "token_bytes", lambda n: bytes(n)):
+        with mock.patch.object(star.secrets, "token_bytes", lambda n: bytes(n)):
             run = StarCoordinator(protocol, stars.NAMES, node, state, 0, stars.TIMING, n_columns=2)
         with closing(run):
             run.run()

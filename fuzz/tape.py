@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from unpooled.messages.codec import DTYPES
+from unpooled.messages.message import Ask, Message, Post, Reply
 from unpooled.types import Array
-from unpooled.wire.codec import DTYPES
-from unpooled.wire.message import Ask, Message, Post, Reply
 
 Item = TypeVar("Item")
 

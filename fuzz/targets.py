@@ -60,7 +60,7 @@ _MODEL = (
         '"dict"',
     ),
     *('"bregman"', '"vectors"', '"scalar"', '"objects"', '"sparse"', '"graph"', '"unpooled"'),
-    *('"unpooled.losses"', '"unpooled.wire"', '"DGC"', '"OneShotKMeans"', '"Mahalanobis"'),
+    *('"unpooled.losses"', '"unpooled.privacy"', '"DGC"', '"OneShotKMeans"', '"Mahalanobis"'),
     *('"Graph"', '"cluster_centers_"', '"metric"', "NaN", "Infinity", "1e400", "[", "{", "null"),
 )
 _NPY = ("'descr'", "'<f8'", "'fortran_order'", "'shape'", "True", "False", "\\x93NUMPY", "(2, 2)")

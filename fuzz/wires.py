@@ -7,10 +7,10 @@ from zlib import crc32
 
 from fuzz.tape import Tape
 from unpooled.errors import WireError
-from unpooled.wire import codec
-from unpooled.wire.codec import Limits, decode, decode_state, encode, encode_state, encoded_size
-from unpooled.wire.policy import COLUMNS, FINITE, AtMost, Columns, Release
-from unpooled.wire.shapes import lengths, misfit
+from unpooled.messages import codec
+from unpooled.messages.codec import Limits, decode, decode_state, encode, encode_state, encoded_size
+from unpooled.messages.conform import lengths, misfit
+from unpooled.messages.release import COLUMNS, FINITE, AtMost, Columns, Release
 
 TIGHT = Limits(max_bytes=512, max_fields=3, max_name=8, max_ndim=2)
 RELEASES = (

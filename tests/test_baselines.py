@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from tests.sentences import refuses
 from unpooled.baselines import ExactKernelKMeans, NystromKMeans
 from unpooled.baselines.base import mean_distance
-from unpooled.kernels.features import KERNELS
+from unpooled.kernels.linalg.features import KERNELS
 
 BOTH = [ExactKernelKMeans, NystromKMeans]
 both = pytest.mark.parametrize("estimator", BOTH)

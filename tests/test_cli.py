@@ -15,7 +15,7 @@ import unpooled
 from unpooled.cli import EXPERIMENTS, demo, main
 from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
-from unpooled.kernels.ahead import compile_restarts, compile_rounds
+from unpooled.kernels.compiled.ahead import compile_restarts, compile_rounds
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from unpooled import losses
 from unpooled.baselines import ExactKernelKMeans, NystromKMeans
 from unpooled.persistence.file import read, write
 from unpooled.preprocessing import StandardScaler
-from unpooled.wire.policy import Deployment, Study
+from unpooled.privacy.policy import Deployment, Study
 
 ESTIMATORS = [
     member

@@ -269,7 +269,7 @@ def record(module: str, name: str, **fields: Any) -> Any:
         ("unpooled.estimators.mesh", "BaseEstimator"),
         ("unpooled.persistence.file", "Path"),
         ("unpooled.losses.distance", "Huber"),
-        ("unpooled.wire", "Policy"),
+        ("unpooled.privacy", "Policy"),
         ("unpooled.losses", "InputError"),
         ("unpooled..losses", "Huber"),
         ("unpooled.nothing", "Huber"),

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from unpooled import baselines as baselines
     from unpooled import datasets as datasets
     from unpooled import deep as deep
-    from unpooled import drivers as drivers
     from unpooled import graphs as graphs
     from unpooled import image_sets as image_sets
     from unpooled import losses as losses
+    from unpooled import messages as messages
     from unpooled import metrics as metrics
     from unpooled import partition as partition
     from unpooled import persistence as persistence
     from unpooled import preprocessing as preprocessing
+    from unpooled import privacy as privacy
     from unpooled import protocols as protocols
+    from unpooled import simulate as simulate
     from unpooled import testing as testing
-    from unpooled import trees as trees
-    from unpooled import wire as wire
     from unpooled.estimators import (
         DGC,
         KFED,
@@ -67,8 +67,9 @@ __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     [
-        *("baselines", "datasets", "deep", "drivers", "graphs", "image_sets", "losses", "metrics"),
-        *("partition", "persistence", "preprocessing", "protocols", "testing", "trees", "wire"),
+        *("baselines", "datasets", "deep", "graphs", "image_sets", "losses", "messages", "metrics"),
+        *("partition", "persistence", "preprocessing", "privacy", "protocols", "simulate"),
+        "testing",
     ]
 )
 

@@ -31,9 +31,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.metrics import normalized_mutual_info_score
 
+from unpooled.data.tables import LARGEST, Expected, has_missing, read
 from unpooled.errors import InputError
-from unpooled.products import lengths
-from unpooled.tables import LARGEST, Expected, has_missing, read
+from unpooled.kernels.linalg.products import lengths
 from unpooled.types import Array, FloatArray, IntArray
 
 _SAME_PLACE = 1e-13

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.chunks import in_chunks
 from unpooled.errors import InputError
+from unpooled.parallel import in_chunks
 
 PartyId: TypeAlias = str
 Array: TypeAlias = NDArray[Any]

@@ -14,33 +14,34 @@ from _pytest.mark import ParameterSet
 import unpooled.protocols
 from tests.conformance import toys
 from unpooled import losses, types
-from unpooled.drivers import site
-from unpooled.protocols.admm import ADMMKMeans
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.fuzzy import FuzzyCMeans
-from unpooled.protocols.gossip import GossipKMeans
-from unpooled.protocols.kar_swenson import KarSwenson
-from unpooled.protocols.kernel import Kernel
-from unpooled.protocols.kernel_kmeans import KernelKMeans, RandomFeatureKMeans
-from unpooled.protocols.kernel_pca import KernelPCAKMeans
-from unpooled.protocols.kfed import KFED
-from unpooled.protocols.krylov import BlockKrylov
-from unpooled.protocols.matched import MatchedAveraging
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.scaling import Moments
-from unpooled.protocols.second_order import SecondOrder
-from unpooled.protocols.sketch import DrawnStarts
-from unpooled.protocols.standardised import Standardised
-from unpooled.protocols.star import StarProtocol
-from unpooled.protocols.starts import Start
+from unpooled.messages import message
+from unpooled.messages.codec import body_size
+from unpooled.privacy import ledger
+from unpooled.protocols.mesh.admm import ADMMKMeans
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.gossip import GossipKMeans
+from unpooled.protocols.mesh.kar_swenson import KarSwenson
+from unpooled.protocols.mesh.second_order import SecondOrder
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
+from unpooled.protocols.prepare.kernel import Kernel
+from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans, RandomFeatureKMeans
+from unpooled.protocols.prepare.kernel_pca import KernelPCAKMeans
+from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.moments import Moments
+from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.coreset import CoresetKMeans
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.fuzzy import FuzzyCMeans
+from unpooled.protocols.star.kfed import KFED
+from unpooled.protocols.star.matched import MatchedAveraging
+from unpooled.protocols.star.one_shot import OneShotKMeans
+from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
+from unpooled.runtime import party
 from unpooled.testing import Check, conformance
-from unpooled.wire import ledger, message
-from unpooled.wire.codec import body_size
 
 KERNEL, PUBLISHED = Kernel("gaussian", 16), Kernel("gaussian", 9, "independent", "phase")
 ONE_SHOT = OneShotKMeans(3, 3, n_init=1)
@@ -185,7 +186,7 @@ def test_a_layout_that_is_let_in_is_noticed(
 
 
 def test_a_row_without_weight_that_is_let_in_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site, "_counting", lambda data: data)
+    monkeypatch.setattr(party, "_counting", lambda data: data)
     assert failed_rules(toys.Mean()) == {"rows_without_weight_are_absent"}
 
 

@@ -10,27 +10,28 @@ import pytest
 
 from tests.conformance.test_protocols import TABLE
 from unpooled import losses
-from unpooled.drivers.local import Options, run_mesh, run_star
 from unpooled.errors import PolicyRefusal
-from unpooled.graphs import topology
-from unpooled.protocols.admm import ADMMKMeans
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.fuzzy import FuzzyCMeans
-from unpooled.protocols.kar_swenson import KarSwenson
-from unpooled.protocols.kfed import KFED
-from unpooled.protocols.matched import MatchedAveraging
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.star import StarProtocol
-from unpooled.protocols.starts import Start
+from unpooled.graphs.topology import topology
+from unpooled.messages.codec import body_size
+from unpooled.messages.conform import largest_size, lengths, misfit, most_numbers
+from unpooled.messages.message import Ask, Message, Post
+from unpooled.messages.release import Release
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, Policy
+from unpooled.protocols.mesh.admm import ADMMKMeans
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.kar_swenson import KarSwenson
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.coreset import CoresetKMeans
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.fuzzy import FuzzyCMeans
+from unpooled.protocols.star.kfed import KFED
+from unpooled.protocols.star.matched import MatchedAveraging
+from unpooled.protocols.star.one_shot import OneShotKMeans
+from unpooled.simulate import Options, run_mesh, run_star
 from unpooled.types import Body, Parties
-from unpooled.wire import DEPLOYMENT, STUDY, Ask, Policy, Post, Release
-from unpooled.wire.codec import body_size
-from unpooled.wire.message import Message
-from unpooled.wire.shapes import largest_size, lengths, misfit, most_numbers
 
 PROTOCOLS = {
     **TABLE,

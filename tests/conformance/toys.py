@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from unpooled.protocols.flooding import max_consensus
-from unpooled.protocols.mesh import Block, MeshProtocol, Peer
-from unpooled.protocols.star import Coordinator, StarProtocol, Step
+from unpooled.messages.message import Ask, Note, Post
+from unpooled.messages.release import COLUMNS, Release, Size
+from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
+from unpooled.protocols.mesh.shared.flooding import max_consensus
+from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
 from unpooled.types import Body, PartyData
-from unpooled.wire import Ask, Note, Post, Release
-from unpooled.wire.policy import COLUMNS, Size
 
 
 @dataclass(frozen=True)

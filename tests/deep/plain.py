@@ -14,8 +14,8 @@ from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.encoders import ConvNet
 from unpooled.deep.protocol import DeepClustering
 from unpooled.deep.training import Training
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.types import Parties
 
 DIGITS, CLASSES = load_digits(return_X_y=True)

@@ -36,8 +36,8 @@ from unpooled.deep.estimator import AGGREGATIONS
 from unpooled.deep.protocol import WEIGHTS
 from unpooled.errors import PolicyRefusal
 from unpooled.experiments.deep import digits
+from unpooled.privacy.policy import Deployment, Exit
 from unpooled.testing import EXPECTED_FAILURES
-from unpooled.wire.policy import Deployment, Exit
 
 SQUARES = IMAGES.reshape(-1, 8, 8)
 OWNERS = np.arange(len(IMAGES)) % 3

@@ -17,21 +17,21 @@ from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.encoders import Network
 from unpooled.deep.protocol import MEAN, ROUNDS_DONE, SCALE, WEIGHTS, DeepClustering, _scale
 from unpooled.deep.training import Training, train
-from unpooled.drivers.faults import UserDown
-from unpooled.drivers.local import Options, run_star
 from unpooled.errors import ProtocolError, QuorumLost
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.fuzzy import FuzzyCMeans
-from unpooled.protocols.kfed import KFED
-from unpooled.protocols.matched import MatchedAveraging
-from unpooled.protocols.sketch import DrawnStarts
-from unpooled.protocols.star import StarProtocol
+from unpooled.messages.conform import misfit
+from unpooled.messages.message import Ask, Message, Note, Reply, Summary
+from unpooled.privacy.policy import Deployment
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.fuzzy import FuzzyCMeans
+from unpooled.protocols.star.kfed import KFED
+from unpooled.protocols.star.matched import MatchedAveraging
+from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
+from unpooled.simulate import Options, run_star
+from unpooled.simulate.faults import UserDown
 from unpooled.testing import Check, conformance
 from unpooled.types import Body, Parties
-from unpooled.wire.message import Ask, Message, Note, Reply, Summary
-from unpooled.wire.policy import Deployment
-from unpooled.wire.shapes import misfit
 
 TRAIN = (2, 4)
 """The exchanges in which parties train: after the pixels' sums and a clustering each."""

@@ -11,8 +11,8 @@ import pytest
 from tests.network.site import Authority, admitted, ring_of, write_plan
 from unpooled.cli import main
 from unpooled.deploy.plan import read_plan
-from unpooled.drivers.net_star import COORDINATOR
-from unpooled.drivers.state import JOURNAL
+from unpooled.network.star import COORDINATOR
+from unpooled.network.storage.state import JOURNAL
 
 NAMES = ("North", "South")
 Said = pytest.CaptureFixture[str]

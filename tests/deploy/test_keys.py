@@ -36,8 +36,8 @@ from tests.sentences import refuses
 from unpooled.cli import main
 from unpooled.cli.keys import create
 from unpooled.deploy import keys
-from unpooled.drivers.identity import fingerprint
 from unpooled.errors import InputError
+from unpooled.network.identity import fingerprint
 
 Said = pytest.CaptureFixture[str]
 HOSTS = ("north.example.org", "127.0.0.1", "::1")

@@ -16,7 +16,7 @@ from unpooled.deploy.plan import Plan, read_plan
 from unpooled.deploy.run import _limits
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.estimators.star import StarEstimator
-from unpooled.wire.policy import DEPLOYMENT
+from unpooled.privacy.policy import DEPLOYMENT
 
 METHODS = [
     name for name in unpooled.__all__ if hasattr(getattr(unpooled, name), "_get_param_names")

@@ -13,15 +13,15 @@ from sklearn.base import clone
 import unpooled
 from tests.network.site import tables, write_plan
 from tests.sentences import refuses
+from unpooled.data.sources import Ids
 from unpooled.deploy import results
-from unpooled.deploy.data import Ids
 from unpooled.deploy.plan import Plan, read_plan
-from unpooled.drivers.local import run_star
-from unpooled.drivers.state import StateDirectory
+from unpooled.network.storage.state import StateDirectory
 from unpooled.persistence import file
 from unpooled.preprocessing import StandardScaler
-from unpooled.protocols.standardised import MEAN, SCALE, in_units
-from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.prepare.standardised import MEAN, SCALE, in_units
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.simulate import run_star
 from unpooled.types import Body, FloatArray, IntArray, Parties
 
 NAMES = ("North", "South", "West")

@@ -22,10 +22,10 @@ import unpooled
 from tests.sentences import refuses
 from unpooled import baselines, losses
 from unpooled.deploy.plan import read_plan
-from unpooled.kernels.fuzzy import memberships
+from unpooled.kernels.lloyd.fuzzy import memberships
 from unpooled.preprocessing import StandardScaler
+from unpooled.privacy.policy import DEPLOYMENT, Exit
 from unpooled.types import IntArray, PerRow
-from unpooled.wire.policy import DEPLOYMENT, Exit
 
 ROOT = Path(__file__).parent.parent.parent
 

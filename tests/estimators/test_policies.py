@@ -23,9 +23,9 @@ from unpooled import (
     RandomFeatureKMeans,
 )
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
-from unpooled.kernels.fuzzy import memberships
+from unpooled.kernels.lloyd.fuzzy import memberships
 from unpooled.metrics import center_distance
-from unpooled.wire import STUDY, Deployment
+from unpooled.privacy.policy import STUDY, Deployment
 
 RNG = np.random.default_rng(0)
 PLACES = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0]])

@@ -24,7 +24,7 @@ from unpooled import (
 )
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.preprocessing import StandardScaler
-from unpooled.wire.policy import Deployment, Study
+from unpooled.privacy.policy import Deployment, Study
 
 SENDING_SUMS = {
     own.__name__: own

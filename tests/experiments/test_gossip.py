@@ -10,10 +10,10 @@ import pytest
 
 from unpooled import DGC, GossipKMeans
 from unpooled.cli import EXPERIMENTS
-from unpooled.drivers.faults import UserDown
 from unpooled.experiments.gossip import faults, pictures, quality, rho, setting, table
 from unpooled.experiments.gossip.setting import DIGITS_REGULAR, IRIS, Outcome
 from unpooled.experiments.gossip.traces import trace
+from unpooled.simulate.faults import UserDown
 
 DONE = Outcome(
     exchanges=30,

@@ -25,11 +25,11 @@ from tests.golden.samples import SAMPLES
 from tests.network.site import Authority
 from tests.network.test_equal import _over_tls, _parties
 from tests.processors.fits import models
-from unpooled.drivers.state import LEDGER, chained
 from unpooled.errors import UnpooledError
+from unpooled.messages.codec import encode
+from unpooled.network.storage.state import LEDGER, chained
+from unpooled.privacy.policy import DEPLOYMENT, STUDY
 from unpooled.testing import _World
-from unpooled.wire.codec import encode
-from unpooled.wire.policy import DEPLOYMENT, STUDY
 
 
 def planned() -> dict[str, Any]:

@@ -16,7 +16,7 @@ is started again. Checked after every run:
    + PACE for every exchange + ``round_timeout`` + ``patience`` for parting, and for every
    disturbance its own length + START + ``round_timeout`` + ``patience``.
 2. The result is that of the in-process run with what was Records as faults
-   (:mod:`unpooled.drivers.replay`), bit for bit: centres, labels, and every message that is in
+   (:mod:`unpooled.simulate.replay`), bit for bit: centres, labels, and every message that is in
    anybody's ledger.
 3. No line of a ledger is lost: for everything in a receiver's journal the sender's ledger has a
    line with its hash, and the chains of all ledgers hold.
@@ -47,13 +47,13 @@ from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring
 from unpooled.deploy.own import read_own
 from unpooled.deploy.plan import Plan, read_plan
 from unpooled.deploy.results import star_labels
-from unpooled.drivers.local import Options, run_mesh, run_star
-from unpooled.drivers.replay import mesh_faults, star_faults
-from unpooled.drivers.state import JOURNAL, LEDGER, Records, chained
-from unpooled.kernels.assignment import nearest
+from unpooled.kernels.assignment.nearest import nearest
+from unpooled.messages.codec import decode, encode
+from unpooled.messages.message import Message
+from unpooled.network.storage.state import JOURNAL, LEDGER, Records, chained
+from unpooled.simulate import Options, run_mesh, run_star
+from unpooled.simulate.replay import mesh_faults, star_faults
 from unpooled.types import Parties
-from unpooled.wire.codec import decode, encode
-from unpooled.wire.message import Message
 
 COORDINATOR = "coordinator"
 NAMES = ("N1", "N2", "N3", "N4")
@@ -71,8 +71,8 @@ GIVEN_UP = ("has not heard of the coordinator", "has given up", "start them, the
 MORTAL = """
 import os, random, signal, sys
 from unpooled.cli import main
-from unpooled.drivers.state import Chain, Journal, StateDirectory
-from unpooled.drivers.zenoh import ZenohTransport
+from unpooled.network.storage.state import Chain, Journal, StateDirectory
+from unpooled.network.zenoh import ZenohTransport
 
 left = None
 draw = random.Random(sys.argv[1])

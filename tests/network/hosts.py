@@ -374,7 +374,7 @@ def make_keys(folder: Path, hosts: Mapping[str, Sequence[str]]) -> dict[str, str
     from cryptography.hazmat.primitives import serialization as form
 
     from unpooled.deploy import keys
-    from unpooled.drivers.identity import fingerprint
+    from unpooled.network.identity import fingerprint
 
     folder.mkdir()
     ca_key, ca = keys.new_ca("test authority")

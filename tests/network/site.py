@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 import unpooled
 from unpooled.deploy import keys
-from unpooled.drivers.identity import Identity, fingerprint
-from unpooled.drivers.net_star import COORDINATOR
-from unpooled.drivers.zenoh import Files
+from unpooled.network.identity import Identity, fingerprint
+from unpooled.network.star import COORDINATOR
+from unpooled.network.zenoh import Files
 from unpooled.types import Parties
 
 HOST = "127.0.0.1"

@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.drivers.hub import Hub
+from tests.network.hub import Hub
 from tests.network.site import Authority, Site, hash_of, identity_of, mesh, star, tables, until
 from tests.network.threads import Network
 from unpooled.deploy.plan import read_plan
-from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.drivers.refusal import difference
-from unpooled.drivers.state import LEDGER, Chain, StateDirectory
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
-from unpooled.graphs import topology
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.star import StarProtocol
-from unpooled.protocols.starts import Start
+from unpooled.graphs.topology import topology
+from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.refusal import difference
+from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")

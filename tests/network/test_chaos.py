@@ -12,7 +12,7 @@ import pytest
 from tests.network.chaos import Disturbance, Outcome, chaos, ledgers, waits
 from tests.network.chaos import kinds as all_kinds
 from tests.network.hosts import Line, obstacle
-from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal
+from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal
 
 
 @pytest.mark.long

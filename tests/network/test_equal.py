@@ -23,14 +23,14 @@ from tests.network.site import (
     tables,
 )
 from tests.network.threads import Network
-from unpooled.drivers.local import run_mesh, run_star
-from unpooled.drivers.net_star import COORDINATOR
-from unpooled.drivers.zenoh import Place, ZenohTransport
-from unpooled.graphs import topology
+from unpooled.graphs.topology import topology
+from unpooled.network.star import COORDINATOR
+from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.preprocessing import StandardScaler
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.standardised import in_units
-from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.prepare.standardised import in_units
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.simulate import run_mesh, run_star
 from unpooled.types import Parties
 
 SEED = 7

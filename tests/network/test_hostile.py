@@ -20,34 +20,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.drivers.hub import Hub
+from tests.network.hub import Hub
 from tests.network.site import Authority, hash_of, identity_of, until
 from tests.network.threads import Network
 from tests.sentences import refuses
-from unpooled.drivers.identity import Identity, fingerprint
-from unpooled.drivers.link import HELLO, Link, Received, Up
-from unpooled.drivers.local import run_mesh, run_star
-from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.net_star import COORDINATOR, _wrong_result
-from unpooled.drivers.network import Node, words
-from unpooled.drivers.site import Site
-from unpooled.drivers.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
-from unpooled.drivers.zenoh import Place, ZenohTransport
 from unpooled.errors import ProtocolError, QuorumLost, StateError
-from unpooled.graphs import topology
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.kernel_kmeans import KernelKMeans
-from unpooled.protocols.krylov import BlockKrylov
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.standardised import MEAN, SCALE, Standardised
-from unpooled.protocols.star import StarProtocol
-from unpooled.protocols.starts import Start
+from unpooled.graphs.topology import topology
+from unpooled.messages.codec import Limits, decode, encode
+from unpooled.messages.message import Ask, Message, Post, Reply
+from unpooled.network.identity import Identity, fingerprint
+from unpooled.network.link import HELLO, Link, Received, Up
+from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.node import Node, words
+from unpooled.network.star import COORDINATOR, _wrong_result
+from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
+from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
+from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.one_shot import OneShotKMeans
+from unpooled.runtime.party import PartyRuntime
+from unpooled.simulate import run_mesh, run_star
 from unpooled.types import Parties
-from unpooled.wire.codec import Limits, decode, encode
-from unpooled.wire.message import Ask, Message, Post, Reply
 
 NAMES = ("P1", "P2", "P3", "P4")
 STAR = FederatedKMeans(OneShotKMeans(3, 3), max_rounds=3, tol=0.0)
@@ -563,7 +563,7 @@ def test_a_question_is_answered_once_whatever_it_says(
 ) -> None:
     network, coordinator = victim
     ask = first_ask(network)
-    site = Site(STAR, network.parties[0], (network.seed, 0), network.policy)
+    site = PartyRuntime(STAR, network.parties[0], (network.seed, 0), network.policy)
     expected = site.answer(ask, 0)
     assert expected is not None
     reply = coordinator.answer("P1", ask)

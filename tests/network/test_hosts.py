@@ -1,8 +1,8 @@
 """DGC between four hosts whose links lose, lag, slow down and break: it ends where it should.
 
 On data with clear clusters that is where the undisturbed run ends. On any data it is a fixed point
-of the whole problem: the gradient of J_rho (:mod:`unpooled.protocols.dgc`), with every row at the
-nearest of its own peer's centres, vanishes for all peers together.
+of the whole problem: the gradient of J_rho (:mod:`unpooled.protocols.mesh.dgc`), with every row at
+the nearest of its own peer's centres, vanishes for all peers together.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sklearn.datasets import load_digits
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring, until
 from unpooled.deploy.plan import read_plan
-from unpooled.drivers.local import run_mesh
-from unpooled.kernels.assignment import nearest
+from unpooled.kernels.assignment.nearest import nearest
+from unpooled.simulate import run_mesh
 from unpooled.types import Parties
 
 pytestmark = pytest.mark.long

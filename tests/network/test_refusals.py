@@ -37,14 +37,14 @@ from tests.network.site import (
 from tests.sentences import refuses
 from unpooled.deploy.credentials import load_credentials
 from unpooled.deploy.plan import read_plan
-from unpooled.drivers.identity import Identity, fingerprint
-from unpooled.drivers.link import HELLO, Received
-from unpooled.drivers.net_star import COORDINATOR
-from unpooled.drivers.network import Node
-from unpooled.drivers.state import StateDirectory
-from unpooled.drivers.zenoh import Files, Place, ZenohTransport, configuration
-from unpooled.drivers.zenoh_log import relay
-from unpooled.wire.message import Post
+from unpooled.messages.message import Post
+from unpooled.network.identity import Identity, fingerprint
+from unpooled.network.link import HELLO, Received
+from unpooled.network.node import Node
+from unpooled.network.star import COORDINATOR
+from unpooled.network.storage.state import StateDirectory
+from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
+from unpooled.network.zenoh_log import relay
 
 Log = pytest.LogCaptureFixture
 PLAN = hash_of("plan")

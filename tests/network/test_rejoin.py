@@ -10,15 +10,15 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from tests.drivers.hub import Hub, Wire
+from tests.network.hub import Hub, Wire
 from tests.network.threads import Network, nobody
-from unpooled.drivers.local import Options, run_mesh
-from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.network import Arrived, Presence
-from unpooled.drivers.replay import mesh_faults
-from unpooled.graphs import topology
-from unpooled.protocols.dgc import DGC
-from unpooled.protocols.starts import Start
+from unpooled.graphs.topology import topology
+from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.node import Arrived, Presence
+from unpooled.protocols.mesh.dgc import DGC
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.simulate import Options, run_mesh
+from unpooled.simulate.replay import mesh_faults
 from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")

@@ -12,20 +12,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tests.network.site import TIMEOUT, hash_of
-from unpooled.drivers.identity import Identity, fingerprint
-from unpooled.drivers.net_mesh import MeshPeer, Timing
-from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.drivers.network import Node, Transport, telling_others
-from unpooled.drivers.options import Options, serving
-from unpooled.drivers.site import Site
-from unpooled.drivers.state import StateDirectory
-from unpooled.graphs import Topology
-from unpooled.protocols.mesh import Block, MeshProtocol
-from unpooled.protocols.star import StarProtocol
+from unpooled.graphs.topology import Topology
+from unpooled.messages.codec import LIMITS, Limits
+from unpooled.network.identity import Identity, fingerprint
+from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.node import Node, Transport, telling_others
+from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.storage.state import StateDirectory
+from unpooled.privacy.policy import STUDY, Policy
+from unpooled.privacy.traffic import Traffic
+from unpooled.protocols.mesh.base import Block, MeshProtocol
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.serving import serving
 from unpooled.types import Body, Parties
-from unpooled.wire.codec import LIMITS, Limits
-from unpooled.wire.policy import STUDY, Policy
-from unpooled.wire.traffic import Traffic
 
 Role: TypeAlias = StarCoordinator | StarParty | MeshPeer
 PATIENT = Timing(60.0, 200.0)
@@ -103,7 +103,7 @@ class Network:
             more: dict[str, Any] = {"quorum": self.quorum, "n_columns": columns}
             return StarCoordinator(protocol, names, node, state, self.seed, timing, **more)
         i = names.index(name)
-        site = Site(protocol, self.parties[i], (self.seed, i), self.policy)
+        site = PartyRuntime(protocol, self.parties[i], (self.seed, i), self.policy)
         return StarParty(protocol, site, node, state, timing)
 
     def start(self, *names: str) -> None:
@@ -117,7 +117,7 @@ class Network:
     def _run(self, name: str) -> None:
         role = self.roles[name]
         try:
-            with telling_others(role.node), serving(Options()) as serve:
+            with telling_others(role.node), serving() as serve:
                 (result,) = serve(lambda _: role.run(), [None])
             role.part()
             self.results[name] = result

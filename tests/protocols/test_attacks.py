@@ -19,31 +19,24 @@ from sklearn.datasets import load_digits
 
 from tests.conformance.toys import Mean
 from unpooled import partition
-from unpooled.drivers.local import Options, run_star
-from unpooled.drivers.site import Site
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.fuzzy import FuzzyCMeans
-from unpooled.protocols.kfed import KFED
-from unpooled.protocols.matched import MatchedAveraging
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.scaling import Moments
-from unpooled.protocols.sketch import DrawnStarts
-from unpooled.protocols.star import Coordinator, StarProtocol, Step
+from unpooled.messages.message import Ask, Reply, Summary
+from unpooled.messages.release import Release
+from unpooled.privacy.ledger import Ledger
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, Policy
+from unpooled.protocols.prepare.moments import Moments
+from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
+from unpooled.protocols.star.coreset import CoresetKMeans
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.fuzzy import FuzzyCMeans
+from unpooled.protocols.star.kfed import KFED
+from unpooled.protocols.star.matched import MatchedAveraging
+from unpooled.protocols.star.one_shot import OneShotKMeans
+from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
+from unpooled.runtime.party import PartyRuntime
+from unpooled.simulate import Options, run_star
 from unpooled.types import Body, Parties
-from unpooled.wire import (
-    DEPLOYMENT,
-    STUDY,
-    Ask,
-    Deployment,
-    Ledger,
-    Policy,
-    Release,
-    Reply,
-    Summary,
-)
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 START = DIGITS[:10] + 0.01  # what a coordinator would send that wants rows
@@ -290,7 +283,7 @@ def test_two_numbers_follow_from_mean_and_spread() -> None:
 )
 @pytest.mark.parametrize("name", ["federated, given start", "fuzzy, average"])
 def test_questions_that_make_no_sense_are_refused_without_a_value(name: str, body: Body) -> None:
-    site = Site(PROTOCOLS[name], digits(None)[0], (0, 0), DEPLOYMENT)
+    site = PartyRuntime(PROTOCOLS[name], digits(None)[0], (0, 0), DEPLOYMENT)
     kind = "sums" if name.startswith("federated") else "centers"
     words = (
         rf"^Party 0 cannot answer '{kind}' of round 0: the question does not fit its rows or what "

@@ -22,7 +22,7 @@ from unpooled import (
     OneShotKMeans,
 )
 from unpooled.preprocessing import StandardScaler
-from unpooled.wire.traffic import Traffic
+from unpooled.privacy.traffic import Traffic
 
 D, K, MIN = 4, 3, 10
 CORNERS = np.array([[0.0, 10.0, 0.0, 5.0], [20.0, 0.0, 0.0, 5.0], [0.0, 0.0, 30.0, 5.0]])

@@ -2,11 +2,11 @@
 
 from flwr.app import Context
 
-from unpooled.drivers.flower import Agreement
+from unpooled.adapters.flower import Agreement
 from unpooled.errors import InputError
-from unpooled.protocols.feca import FeCA
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.oneshot import OneShotKMeans
+from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.one_shot import OneShotKMeans
 
 
 def agreed(context: Context) -> Agreement:

@@ -8,7 +8,7 @@ import numpy as np
 from flwr.app import Context
 
 from clustering.agreed import agreed
-from unpooled.drivers.flower import client_app
+from unpooled.adapters.flower import client_app
 from unpooled.errors import InputError, ProtocolError
 
 LOG = logging.getLogger("unpooled.flower")

@@ -6,7 +6,7 @@ from pathlib import Path
 from flwr.app import Context
 
 from clustering.agreed import agreed
-from unpooled.drivers.flower import Outcome, server_app
+from unpooled.adapters.flower import Outcome, server_app
 
 
 def keep(outcome: Outcome, context: Context) -> None:

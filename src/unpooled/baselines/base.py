@@ -29,12 +29,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.checks import number_or, one_of, seed, whole
 from unpooled.errors import InputError
-from unpooled.kernels import centers
-from unpooled.kernels.features import KERNELS
-from unpooled.kernels.kmeans import distinct_rows
-from unpooled.kernels.lanczos import above_rounding, signs
-from unpooled.kernels.landmarks import Span
-from unpooled.protocols.bandwidth import in_units
+from unpooled.kernels.assignment import centers
+from unpooled.kernels.linalg.features import KERNELS
+from unpooled.kernels.linalg.lanczos import above_rounding, signs
+from unpooled.kernels.linalg.landmarks import Span
+from unpooled.kernels.lloyd.kmeans import distinct_rows
+from unpooled.protocols.prepare.bandwidth import in_units
 from unpooled.types import FloatArray, IntArray
 
 

@@ -30,7 +30,7 @@ class ExactKernelKMeans(EmbeddedKMeans):
         Number of clusters.
     kernel : str, default="gaussian"
         "gaussian", "laplacian", "cauchy", "polynomial" or "exponential"; see
-        :mod:`unpooled.kernels.features`.
+        :mod:`unpooled.kernels.linalg.features`.
     gamma : float or "mean-distance", default="mean-distance"
         The kernel's scale, or N² / (2 Σ_ij |x_i - x_j|²), for the Laplacian kernel (γ / d)^½ with
         that γ.

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from unpooled.baselines.base import EmbeddedKMeans, Embedding, Kernel, roots
 from unpooled.checks import whole
 from unpooled.errors import InputError
-from unpooled.products import gram, matmul
+from unpooled.kernels.linalg.products import gram, matmul
 from unpooled.types import FloatArray
 
 _LANDMARKS = 1000
@@ -35,7 +35,7 @@ class NystromKMeans(EmbeddedKMeans):
         c; None: 1,000 or ``n_components``, whichever is more, or all rows if fewer.
     kernel : str, default="gaussian"
         "gaussian", "laplacian", "cauchy", "polynomial" or "exponential"; see
-        :mod:`unpooled.kernels.features`.
+        :mod:`unpooled.kernels.linalg.features`.
     gamma : float or "mean-distance", default="mean-distance"
         The kernel's scale, or N² / (2 Σ_ij |x_i - x_j|²), for the Laplacian kernel (γ / d)^½ with
         that γ.

@@ -23,7 +23,7 @@ from unpooled import (
     losses,
     partition,
 )
-from unpooled.kernels.matching import matched
+from unpooled.kernels.lloyd.matching import matched
 from unpooled.metrics import accuracy
 from unpooled.types import FloatArray
 

@@ -203,6 +203,6 @@ def _public(document: x509.Certificate | x509.CertificateSigningRequest) -> byte
 def _fingerprint(certificate: x509.Certificate) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    from unpooled.drivers.identity import fingerprint
+    from unpooled.network.identity import fingerprint
 
     return fingerprint(certificate.public_bytes(Encoding.DER))

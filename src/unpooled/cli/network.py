@@ -13,8 +13,8 @@ from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
 
 if TYPE_CHECKING:
+    from unpooled.data.sources import OwnRows
     from unpooled.deploy.check import Setting
-    from unpooled.deploy.data import OwnRows
     from unpooled.deploy.own import Own
     from unpooled.deploy.plan import Plan
 
@@ -60,7 +60,7 @@ def _coordinator(options: argparse.Namespace) -> None:
     from unpooled.deploy.dryrun import listed
     from unpooled.deploy.plan import read_plan
     from unpooled.deploy.run import coordinate
-    from unpooled.drivers.net_star import COORDINATOR
+    from unpooled.network.star import COORDINATOR
 
     plan, setting = read_plan(options.plan), _setting(options, COORDINATOR, None, None)
     if options.dry_run:
@@ -102,7 +102,7 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
 
 
 def _rows(options: argparse.Namespace, plan: Plan, own: Own) -> OwnRows:
-    from unpooled.deploy.data import read_rows
+    from unpooled.data.sources import read_rows
 
     data = options.data or own.data
     if data is None:
@@ -114,7 +114,7 @@ def _rows(options: argparse.Namespace, plan: Plan, own: Own) -> OwnRows:
 
 def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path | None) -> Setting:
     from unpooled.deploy.check import Setting
-    from unpooled.drivers.zenoh_log import log_refusals
+    from unpooled.network.zenoh_log import log_refusals
 
     screen = Screen(name)
     log = logging.getLogger("unpooled.network")

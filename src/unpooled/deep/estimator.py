@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.data.tables import Table
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import AUGMENTATIONS, Augmentation
 from unpooled.deep.checkpoint import Checkpoint
@@ -27,23 +28,23 @@ from unpooled.deep.encoders import ENCODERS
 from unpooled.deep.images import Shape, flattened, shape_of
 from unpooled.deep.protocol import IMAGE_SHAPE, MEAN, SCALE, WEIGHTS, DeepClustering
 from unpooled.deep.training import HEADS, OPTIMIZERS, Training
-from unpooled.drivers.local import Run, run_star
-from unpooled.drivers.options import Options, serving
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.estimators.feca import FeCA
 from unpooled.estimators.fuzzy import FuzzyCMeans
 from unpooled.estimators.kfed import KFED
 from unpooled.estimators.matched import MatchedAveraging
-from unpooled.estimators.oneshot import OneShotKMeans
+from unpooled.estimators.one_shot import OneShotKMeans
 from unpooled.estimators.star import StarEstimator
-from unpooled.kernels import centers
-from unpooled.protocols import oneshot as protocols
-from unpooled.protocols.embedded import Embedded
-from unpooled.protocols.star import StarProtocol
-from unpooled.tables import Table
+from unpooled.kernels.assignment import centers
+from unpooled.messages.message import Note
+from unpooled.privacy.policy import Deployment
+from unpooled.protocols.prepare.embedded import Embedded
+from unpooled.protocols.star import one_shot as protocols
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.runtime.serving import serving
+from unpooled.simulate import Run, run_star
+from unpooled.simulate.options import Options
 from unpooled.types import Array, Body, FloatArray, IntArray, Parties, PerRow
-from unpooled.wire.message import Note
-from unpooled.wire.policy import Deployment
 
 AGGREGATIONS: dict[str, StarEstimator] = {
     "feca": FeCA(n_init=3),
@@ -155,7 +156,7 @@ class DeepFeCA(StarEstimator):
     history_ : dict of arrays
         For every round ``loss`` and ``clusters`` (prototypes found).
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int
@@ -448,11 +449,11 @@ class DeepFeCA(StarEstimator):
         return self._built(self.image_shape_, unasked, unasked)
 
     def _embedded(self, rows: FloatArray) -> FloatArray:
-        with serving(Options()):  # so that it is rounded as in the run
+        with serving():  # so that it is rounded as in the run
             return self._fitted.embed(rows, self.network_)
 
     def _features(self, rows: FloatArray) -> FloatArray:
-        with serving(Options()):
+        with serving():
             return self._fitted.features(rows, self.network_)
 
     def _for_drawing(

@@ -11,7 +11,7 @@ from sklearn.manifold import TSNE
 
 from unpooled.deep.images import as_pictures
 from unpooled.errors import InputError
-from unpooled.products import matmul
+from unpooled.kernels.linalg.products import matmul
 from unpooled.types import Array, FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -55,16 +55,16 @@ from unpooled.deep.encoders import Network, width_of
 from unpooled.deep.training import Training, train
 from unpooled.deep.working import working
 from unpooled.errors import ProtocolError
-from unpooled.kernels.kmeans import renumbered
-from unpooled.kernels.segments import sums_by_label
-from unpooled.products import lengths, matmul
-from unpooled.protocols.centroids import groups
-from unpooled.protocols.embedded import Embedded, Finding
-from unpooled.protocols.star import Answer, Coordinator, StarProtocol, Step
+from unpooled.kernels.linalg.products import lengths, matmul
+from unpooled.kernels.linalg.segments import sums_by_label
+from unpooled.kernels.lloyd.kmeans import renumbered
+from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.release import FINITE, AtMost, Release
+from unpooled.privacy.row_groups import enough_rows
+from unpooled.protocols.prepare.embedded import Embedded, Finding
+from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
+from unpooled.protocols.star.shared.centroids import groups
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
-from unpooled.wire.disclosure import enough_rows
-from unpooled.wire.message import Ask, Note, Summary
-from unpooled.wire.policy import FINITE, AtMost, Release
 
 WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
 _CLUSTERING, _GROUPS, _POINTS = "deep.clustering", "deep.groups", "deep.points"

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from unpooled.data.sources import OwnRows
 from unpooled.deploy.credentials import load_credentials
-from unpooled.deploy.data import OwnRows
 from unpooled.deploy.names import check_endpoint, is_loopback
 from unpooled.deploy.own import Own, refuse_beyond
 from unpooled.deploy.plan import Member, Plan
-from unpooled.drivers.identity import Identity
-from unpooled.drivers.state import JOURNAL, refuse_other_owner
-from unpooled.drivers.zenoh import Files
 from unpooled.errors import InputError, StateError
 from unpooled.estimators import options
+from unpooled.network.identity import Identity
+from unpooled.network.storage.state import JOURNAL, refuse_other_owner
+from unpooled.network.zenoh import Files
 from unpooled.types import PartyId
 
 Report: TypeAlias = Callable[[Mapping[str, Any]], None]

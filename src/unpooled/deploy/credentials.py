@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from unpooled.deploy import keys
 from unpooled.deploy.names import check_endpoint
 from unpooled.deploy.plan import Member, Plan
-from unpooled.drivers.identity import Identity, fingerprint
 from unpooled.errors import InputError
+from unpooled.network.identity import Identity, fingerprint
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unpooled.deploy.data import OwnRows
+from unpooled.data.sources import OwnRows
 from unpooled.deploy.plan import Plan
-from unpooled.protocols.star import StarProtocol
+from unpooled.messages.conform import largest_size, most_numbers
+from unpooled.messages.release import AtMost, Columns, Release, Size
+from unpooled.privacy.policy import Deployment, Policy, Study
+from unpooled.protocols.star.base import StarProtocol
 from unpooled.types import PartyId
-from unpooled.wire.policy import AtMost, Columns, Deployment, Policy, Release, Size, Study
-from unpooled.wire.shapes import largest_size, most_numbers
 
 
 def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[str]:

@@ -29,8 +29,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from unpooled.checks import whole
 from unpooled.deploy.names import DNS, check_hosts, check_name
-from unpooled.drivers.identity import fingerprint
 from unpooled.errors import InputError
+from unpooled.network.identity import fingerprint
 
 Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey

@@ -24,9 +24,10 @@ from typing import Any
 
 from unpooled.deploy.plan import Plan, read_toml
 from unpooled.errors import InputError, PolicyRefusal, UnpooledError
+from unpooled.messages.conform import most_numbers
+from unpooled.messages.release import Release
+from unpooled.privacy.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy
 from unpooled.types import PartyId
-from unpooled.wire.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, Release
-from unpooled.wire.shapes import most_numbers
 
 _PATHS, _NAMED = ("data", "keys", "to"), ("weights", "id")
 _CAPS = tuple(cap.name for cap in fields(Deployment))

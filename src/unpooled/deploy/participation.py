@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from unpooled.deploy.plan import Plan
-from unpooled.drivers.net_mesh import MeshPeer
 from unpooled.errors import TooFewParties
+from unpooled.network.mesh import MeshPeer
 from unpooled.types import PartyId
 
 

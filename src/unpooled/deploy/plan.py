@@ -46,18 +46,18 @@ import numpy as np
 from unpooled import estimators
 from unpooled.checks import number, seed, whole
 from unpooled.deploy.names import check_endpoint, check_name
-from unpooled.drivers.net_mesh import Timing
-from unpooled.drivers.net_star import COORDINATOR
 from unpooled.errors import InputError, UnpooledError
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.estimators.star import StarEstimator
-from unpooled.graphs import Topology, topology
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.standardised import Standardised
-from unpooled.protocols.star import StarProtocol
+from unpooled.graphs.topology import Topology, topology
+from unpooled.messages.codec import LIMITS
+from unpooled.messages.conform import most_bytes
+from unpooled.network.mesh import Timing
+from unpooled.network.star import COORDINATOR
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.star.base import StarProtocol
 from unpooled.types import Parties, PartyId
-from unpooled.wire.codec import LIMITS
-from unpooled.wire.shapes import most_bytes
 
 _ESTIMATORS = {
     name: kind

@@ -13,19 +13,19 @@ import numpy as np
 from sklearn.base import clone
 
 from unpooled import __version__
-from unpooled.deploy.data import Ids
+from unpooled.data.sources import Ids
 from unpooled.deploy.plan import Plan
-from unpooled.drivers.options import Options, serving
-from unpooled.drivers.state import StateDirectory
 from unpooled.errors import ProtocolError
 from unpooled.estimators.base import CentersEstimator
-from unpooled.kernels.centers import label
+from unpooled.kernels.assignment.centers import label
+from unpooled.network.storage.state import StateDirectory
 from unpooled.persistence.file import write
 from unpooled.preprocessing import StandardScaler
 from unpooled.preprocessing.carrying import carry_scaler
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.standardised import MEAN, SCALE, Standardised
-from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.runtime.serving import serving
 from unpooled.types import Body, FloatArray, IntArray
 
 MODEL = "model.unpooled"
@@ -41,7 +41,7 @@ def star_labels(protocol: StarProtocol, rows: FloatArray, result: Body) -> IntAr
                 f"The coordinator's result has no {name!r}, without which no row can be labelled; "
                 "see that it runs the same plan with the same release of unpooled."
             )
-    with serving(Options()):  # so that it is rounded as in the run
+    with serving():  # so that it is rounded as in the run
         return label(protocol.embedded(rows, result), result["centers"])
 
 

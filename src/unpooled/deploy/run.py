@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.data.sources import OwnRows
 from unpooled.deploy import results
 from unpooled.deploy.check import (
     Setting,
@@ -17,24 +18,23 @@ from unpooled.deploy.check import (
     refuse_place,
     refuse_rows,
 )
-from unpooled.deploy.data import OwnRows
 from unpooled.deploy.own import Own
 from unpooled.deploy.participation import attended, mesh_in_words, refuse_too_few, star_in_words
 from unpooled.deploy.plan import Member, Plan
-from unpooled.drivers.net_mesh import MeshPeer, Progress
-from unpooled.drivers.net_star import COORDINATOR, StarCoordinator, StarParty, StarProgress
-from unpooled.drivers.network import Node, telling_others
-from unpooled.drivers.options import Options, serving
-from unpooled.drivers.site import Site
-from unpooled.drivers.state import StateDirectory
-from unpooled.drivers.zenoh import Place, ZenohTransport
 from unpooled.errors import StateError, UnpooledError
-from unpooled.kernels.assignment import nearest
-from unpooled.protocols.mesh import Block, MeshProtocol
-from unpooled.protocols.star import StarProtocol
+from unpooled.kernels.assignment.nearest import nearest
+from unpooled.messages.codec import LIMITS, Limits
+from unpooled.messages.conform import largest_size
+from unpooled.network.mesh import MeshPeer, Progress
+from unpooled.network.node import Node, telling_others
+from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty, StarProgress
+from unpooled.network.storage.state import StateDirectory
+from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.protocols.mesh.base import Block, MeshProtocol
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.serving import serving
 from unpooled.types import Body, PartyId
-from unpooled.wire.codec import LIMITS, Limits
-from unpooled.wire.shapes import largest_size
 
 
 def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
@@ -80,7 +80,9 @@ def take_part(
         rows = read()
         refuse_rows(plan, name, own, rows)
         parties = rows.parties
-        site = Site(protocol, parties[0], (plan.run_seed, plan.names.index(name)), own.policy)
+        site = PartyRuntime(
+            protocol, parties[0], (plan.run_seed, plan.names.index(name)), own.policy
+        )
         party = StarParty(
             protocol,
             site,
@@ -172,7 +174,7 @@ def _connected(
 
 
 def _run(role: StarCoordinator | StarParty | MeshPeer) -> Body:
-    with serving(Options()) as serve:
+    with serving() as serve:
         result: Body = serve(lambda _: role.run(), [None])[0]
     return result
 

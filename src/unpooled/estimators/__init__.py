@@ -12,7 +12,7 @@ from unpooled.estimators.kernel import KernelKMeans
 from unpooled.estimators.kernel_pca import KernelPCAKMeans
 from unpooled.estimators.kfed import KFED
 from unpooled.estimators.matched import MatchedAveraging
-from unpooled.estimators.oneshot import OneShotKMeans
+from unpooled.estimators.one_shot import OneShotKMeans
 from unpooled.estimators.random_features import RandomFeatureKMeans
 
 __all__ = [

@@ -7,14 +7,14 @@ from typing import Any
 from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
-from unpooled.protocols import admm
-from unpooled.protocols.starts import Start
+from unpooled.protocols.mesh import admm
+from unpooled.protocols.mesh.shared.starts import Start
 
 
 class ADMMKMeans(MeshEstimator):
     """Peer-to-peer k-means by ADMM (Forero et al. 2011): users come to agree exactly.
 
-    See :mod:`unpooled.protocols.admm`.
+    See :mod:`unpooled.protocols.mesh.admm`.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class ADMMKMeans(MeshEstimator):
         then), ``consensus`` (how far users are apart), ``changed`` (rows that changed cluster) and
         ``movement``, one per round.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

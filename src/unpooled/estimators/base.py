@@ -16,9 +16,9 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from unpooled.data.tables import Expected, Table, read
 from unpooled.errors import InputError
 from unpooled.estimators import prepared
-from unpooled.tables import Expected, Table, read
 from unpooled.types import Array, FloatArray, IntArray, PerRow
 
 Key = TypeVar("Key")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import one_of, whole
-from unpooled.drivers.local import Options, Run, run_star
+from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.graphs import topology
-from unpooled.kernels.coreset import prices
-from unpooled.protocols import coreset
-from unpooled.protocols.star import StarProtocol
-from unpooled.tables import Table
-from unpooled.trees import SpanningTree
+from unpooled.graphs.topology import topology
+from unpooled.graphs.trees import SpanningTree
+from unpooled.kernels.lloyd.coreset import prices
+from unpooled.protocols.star import coreset
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.simulate import Options, Run, run_star
 from unpooled.types import Body, Parties
 
 
@@ -23,7 +23,7 @@ class CoresetKMeans(StarEstimator):
     Parties say what their own clustering costs them, then draw rows in proportion to it. These
     ``coreset_size`` rows in all, and at most ``n_clusters`` centres of each party, are weighted so
     that every clustering costs on average what it costs on all rows; see
-    :mod:`unpooled.protocols.coreset`. **The rows drawn leave as they are**, which
+    :mod:`unpooled.protocols.star.coreset`. **The rows drawn leave as they are**, which
     policy="deployment" refuses.
 
     Parameters
@@ -37,7 +37,7 @@ class CoresetKMeans(StarEstimator):
     graph : str, networkx graph, adjacency matrix or None, default=None
         None for a coordinator that hears all parties; else "ring", "path", "star", "complete" or a
         graph, along whose lowest breadth-first tree everything is passed on to the party at its
-        root, seen by the parties on the way: the same result, see :mod:`unpooled.drivers.relay`.
+        root, seen by the parties on the way: the same result, see :mod:`unpooled.simulate.relay`.
     n_init : int or "auto", default=10
         Starts of every clustering, the parties' and the last one; "auto" makes 10.
     policy : {"study"}, policy, or dict of one for each party, default="study"
@@ -65,7 +65,7 @@ class CoresetKMeans(StarEstimator):
     history_ : dict of arrays
         ``received``, the size of the coreset with centres, and ``cost``, what it pays.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

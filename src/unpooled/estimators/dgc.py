@@ -8,8 +8,8 @@ from unpooled.checks import number, number_or, one_of, whole
 from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
-from unpooled.protocols import dgc
-from unpooled.protocols.starts import Start
+from unpooled.protocols.mesh import dgc
+from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.types import Parties
 
 
@@ -17,7 +17,7 @@ class DGC(MeshEstimator):
     """Peer-to-peer gradient clustering: users keep their rows and talk to their neighbours.
 
     Lowers J_rho = 1/rho (what rows pay for their user's centres) + 1/2 (squared distance of
-    centres over the graph's edges); see :mod:`unpooled.protocols.dgc`.
+    centres over the graph's edges); see :mod:`unpooled.protocols.mesh.dgc`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class DGC(MeshEstimator):
         ``cost``, ``consensus`` (how far users are apart), ``changed`` (rows that changed cluster)
         and ``movement``, one per round.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from unpooled.checks import whole
-from unpooled.drivers.local import Run
-from unpooled.drivers.options import Options, serving
+from unpooled.data.tables import Table
 from unpooled.errors import InputError
 from unpooled.estimators.star import StarEstimator
-from unpooled.kernels import centers
-from unpooled.kernels.features import SHIFT_INVARIANT
-from unpooled.protocols.kernel import GAMMA
-from unpooled.protocols.star import StarProtocol
-from unpooled.tables import Table
+from unpooled.kernels.assignment import centers
+from unpooled.kernels.linalg.features import SHIFT_INVARIANT
+from unpooled.protocols.prepare.kernel import GAMMA
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.runtime.serving import serving
+from unpooled.simulate import Run
+from unpooled.simulate.options import Options
 from unpooled.types import Body, FloatArray, Parties, PerRow
 
 
@@ -57,7 +58,7 @@ class EmbeddingEstimator(StarEstimator):
         """h(x) for every row."""
         nobody = Parties.of([np.empty((0, rows.shape[1]))])
         protocol = self._protocol(self._n_clusters(), nobody)
-        with serving(Options()):  # so that it is rounded as in the run
+        with serving():  # so that it is rounded as in the run
             return protocol.embedded(rows, self.embedding_by_)
 
     def _set_labels(self, table: Table) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from unpooled.checks import flag, one_of, whole_or_none
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.protocols import feca
+from unpooled.protocols.star import feca
 from unpooled.types import Body, Parties
 
 
@@ -15,7 +15,7 @@ class FeCA(StarEstimator):
     """One-shot k-means from refined local centroids and their radii (Xu et al. 2024).
 
     Every party sends, once, at most ``local_clusters`` x (d + 1) numbers; see
-    :mod:`unpooled.protocols.feca` for the algorithm and for every case the paper leaves open.
+    :mod:`unpooled.protocols.star.feca` for the algorithm and for every case the paper leaves open.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class FeCA(StarEstimator):
     history_ : dict of arrays
         ``received``, the number of centroids that came.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

@@ -8,25 +8,26 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number, whole
-from unpooled.drivers.local import Options, Run
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.history import History
 from unpooled.estimators.star import StarEstimator
-from unpooled.protocols import federated, sketch
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.star import StarProtocol
+from unpooled.protocols.star import federated
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.one_shot import OneShotKMeans
+from unpooled.protocols.star.shared import drawn_starts
+from unpooled.simulate import Options, Run
 from unpooled.types import Body, FloatArray, Parties
 
-_STARTS = ("one-shot", *sketch.NAMES)
+_STARTS = ("one-shot", *drawn_starts.NAMES)
 
 
 class FederatedKMeans(StarEstimator):
     """Lloyd's iteration on all parties' rows from sums and counts: equal to pooled k-means.
 
     Every party sends what the start sends, and ``n_clusters`` x (d + 2) numbers a round; see
-    :mod:`unpooled.protocols.federated`. Successive sums can be subtracted from each other: under
-    the "study" policy that recovers rows; under "deployment" it does not.
+    :mod:`unpooled.protocols.star.federated`. Successive sums can be subtracted from each other:
+    under the "study" policy that recovers rows; under "deployment" it does not.
 
     Parameters
     ----------
@@ -36,9 +37,9 @@ class FederatedKMeans(StarEstimator):
         Where centres start; no start sends a row. "one-shot" merges parties' own clusters, as
         :class:`unpooled.OneShotKMeans` does, and is the best. "k-means++" and "random" draw rows
         at home, and from the means of the rows nearest to them the coordinator draws again
-        (:mod:`unpooled.protocols.sketch`). A callable is called by the coordinator as ``init(X,
-        n_clusters, random_state)``, where ``X`` are such means in place of the rows, and returns
-        the centres.
+        (:mod:`unpooled.protocols.star.shared.drawn_starts`). A callable is called by the
+        coordinator as ``init(X, n_clusters, random_state)``, where ``X`` are such means in place of
+        the rows, and returns the centres.
     n_init : int or "auto", default="auto"
         For "one-shot" the starts of each party's own k-means, of which "auto" makes 10. Else how
         often the whole is run, the best being kept: "auto" runs it once from "k-means++" or given
@@ -73,7 +74,7 @@ class FederatedKMeans(StarEstimator):
         ``received``, the number of centroids that came for the start; ``cost`` (of the centres that
         a round began with) and ``movement``, one per round.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int
@@ -119,7 +120,7 @@ class FederatedKMeans(StarEstimator):
 
     def _start(
         self, n_clusters: int, parties: Parties
-    ) -> OneShotKMeans | sketch.DrawnStarts | FloatArray:
+    ) -> OneShotKMeans | drawn_starts.DrawnStarts | FloatArray:
         n_init = self._n_starts()
         if isinstance(self.init, str):
             if self.init not in _STARTS:
@@ -129,9 +130,9 @@ class FederatedKMeans(StarEstimator):
                 )
             if self.init == "one-shot":
                 return OneShotKMeans(n_clusters, n_clusters, n_init=n_init)
-            return sketch.DrawnStarts(n_clusters, str(self.init), n_init)
+            return drawn_starts.DrawnStarts(n_clusters, str(self.init), n_init)
         if callable(self.init):
-            return sketch.DrawnStarts(n_clusters, self._called, n_init)
+            return drawn_starts.DrawnStarts(n_clusters, self._called, n_init)
         return options.given_centers(self.init, n_clusters, parties)
 
     def _n_starts(self) -> int:

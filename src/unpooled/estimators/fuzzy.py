@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.kernels.fuzzy import fuzzy_cost, memberships
-from unpooled.protocols import fuzzy
-from unpooled.tables import Table
+from unpooled.kernels.lloyd.fuzzy import fuzzy_cost, memberships
+from unpooled.protocols.star import fuzzy
 from unpooled.types import Body, FloatArray, Parties, PerRow
 
 
@@ -17,7 +17,7 @@ class FuzzyCMeans(StarEstimator):
     """Federated fuzzy c-means (Stallmann & Wilbik 2022).
 
     Every party sends at most ``n_clusters`` x (d + 1) numbers a round; see
-    :mod:`unpooled.protocols.fuzzy`. ``labels_`` and ``predict`` give the nearest centre,
+    :mod:`unpooled.protocols.star.fuzzy`. ``labels_`` and ``predict`` give the nearest centre,
     ``memberships`` the degrees.
 
     Parameters
@@ -65,7 +65,7 @@ class FuzzyCMeans(StarEstimator):
         ``received``, the number of centres that came first, and ``movement``, one per further
         round.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

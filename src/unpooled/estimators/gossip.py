@@ -11,10 +11,10 @@ from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Bregman, DistanceLoss, Loss, resolve
-from unpooled.protocols.gossip import GossipKMeans as Consensus
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.second_order import SecondOrder
-from unpooled.protocols.starts import Start
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.mesh.gossip import GossipKMeans as Consensus
+from unpooled.protocols.mesh.second_order import SecondOrder
+from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.types import Parties
 
 
@@ -23,10 +23,10 @@ class GossipKMeans(MeshEstimator):
 
     Users merge a common start along a tree, then gossip the sums and weights of their clusters
     between Lloyd steps: all of them end with the same centres, a Lloyd point of all rows. See
-    :mod:`unpooled.protocols.gossip` for how, what holds when users fail, and what neighbours can
-    read. With a finite ``rho`` users keep centres of their own, as near to each other as ``rho``
-    says: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see
-    :mod:`unpooled.protocols.second_order`).
+    :mod:`unpooled.protocols.mesh.gossip` for how, what holds when users fail, and what neighbours
+    can read. With a finite ``rho`` users keep centres of their own, as near to each other as
+    ``rho`` says: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see
+    :mod:`unpooled.protocols.mesh.second_order`).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class GossipKMeans(MeshEstimator):
         ``cost``, ``consensus`` (how far users are apart), ``changed`` (rows that changed cluster)
         and ``movement``, one per round.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from unpooled.checks import whole
+from unpooled.messages.message import Note
 from unpooled.types import Array
-from unpooled.wire.message import Note
 
 
 class History:

@@ -7,14 +7,14 @@ from typing import Any
 from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
-from unpooled.protocols import kar_swenson
-from unpooled.protocols.starts import Start
+from unpooled.protocols.mesh import kar_swenson
+from unpooled.protocols.mesh.shared.starts import Start
 
 
 class KarSwenson(MeshEstimator):
     """Peer-to-peer k-means of Kar & Swenson (2019): DGC with a step per user and cluster.
 
-    See :mod:`unpooled.protocols.kar_swenson`.
+    See :mod:`unpooled.protocols.mesh.kar_swenson`.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class KarSwenson(MeshEstimator):
     init_rounds : int, default=3
         Exchanges of "dkm+c".
     step_size : float or "auto", default="auto"
-        The alpha of :mod:`unpooled.protocols.kar_swenson`.
+        The alpha of :mod:`unpooled.protocols.mesh.kar_swenson`.
     max_rounds : int, default=1000
         Most rounds.
     tol : float, default=1e-6
@@ -70,7 +70,7 @@ class KarSwenson(MeshEstimator):
         ``cost``, ``consensus`` (how far users are apart), ``changed`` (rows that changed cluster)
         and ``movement``, one per round.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

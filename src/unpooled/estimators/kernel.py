@@ -11,15 +11,15 @@ from unpooled.checks import flag, number, number_or, one_of, whole
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
-from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.dspgd import CompressedDSPGD, UncompressedDSPGD
-from unpooled.protocols.federated import FederatedKMeans
-from unpooled.protocols.kernel import Kernel, Solver
-from unpooled.protocols.kernel_kmeans import KernelKMeans as Protocol
-from unpooled.protocols.krylov import BlockKrylov
-from unpooled.protocols.oneshot import OneShotKMeans
-from unpooled.protocols.star import StarProtocol
+from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
+from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
+from unpooled.protocols.prepare.kernel import Kernel, Solver
+from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans as Protocol
+from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.protocols.star.coreset import CoresetKMeans
+from unpooled.protocols.star.federated import FederatedKMeans
+from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.types import Body, Parties
 
 SOLVERS = ("block-krylov", "dspgd")
@@ -39,13 +39,13 @@ class KernelKMeans(EmbeddingEstimator):
 
     Parties make the same D random features z(x) from a shared seed, find with the coordinator the
     ``n_components`` directions in which the features of all rows spread most, and cluster their
-    rows in these; see :mod:`unpooled.protocols.kernel_kmeans`.
+    rows in these; see :mod:`unpooled.protocols.prepare.kernel_kmeans`.
 
     ``solver="block-krylov"`` draws features once and needs two or three rounds of sums of about D x
-    s numbers (:mod:`unpooled.protocols.krylov`). ``solver="dspgd"`` is federated kernel k-means as
-    published: features are drawn afresh in each of ``max_rounds`` iterations, each of which takes
-    dozens of rounds (:mod:`unpooled.protocols.dspgd`); with ``compress=False`` without its
-    compression.
+    s numbers (:mod:`unpooled.protocols.prepare.krylov`). ``solver="dspgd"`` is federated kernel
+    k-means as published: features are drawn afresh in each of ``max_rounds`` iterations, each of
+    which takes dozens of rounds (:mod:`unpooled.protocols.prepare.dspgd`); with ``compress=False``
+    without its compression.
 
     **What the coordinator learns.** Of every party: how many rows it has, their mean and their
     scatter, from ``gamma="mean-distance"``. Then sums over all its rows of products of features,
@@ -86,7 +86,7 @@ class KernelKMeans(EmbeddingEstimator):
         For dspgd: how exact Lanczos's eigenvalues are.
     frequencies : {"orthogonal", "sobol", "independent"} or None, default=None
         How they are drawn; None: "orthogonal" with block-krylov, "sobol" with it and up to 6
-        columns, "independent" with dspgd; see :mod:`unpooled.kernels.features`.
+        columns, "independent" with dspgd; see :mod:`unpooled.kernels.linalg.features`.
     form : {"cos-sin", "phase"} or None, default=None
         Of the features; None: "cos-sin" for block-krylov, "phase" for dspgd.
     power : float, default=0.5
@@ -134,7 +134,7 @@ class KernelKMeans(EmbeddingEstimator):
         relative to the largest eigenvalue, with dspgd by how much the eigenvalues have changed;
         with dspgd ``products`` (of Lanczos); and what ``final`` notes.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

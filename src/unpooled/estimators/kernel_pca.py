@@ -10,10 +10,10 @@ from unpooled.checks import number_or, one_of, whole
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator
-from unpooled.kernels.features import KERNELS
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.kernel import Kernel
-from unpooled.protocols.kernel_pca import KernelPCAKMeans as Protocol
+from unpooled.kernels.linalg.features import KERNELS
+from unpooled.protocols.prepare.kernel import Kernel
+from unpooled.protocols.prepare.kernel_pca import KernelPCAKMeans as Protocol
+from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.types import Body, Parties
 
 
@@ -22,8 +22,8 @@ class KernelPCAKMeans(EmbeddingEstimator):
 
     Parties draw rows that matter, first by leverage scores and then by what the first leave
     unexplained, and show them to everybody; rows are embedded by the ``n_components`` directions
-    of most spread that lie in the span of these. See :mod:`unpooled.protocols.kernel_pca`. **The
-    rows drawn leave as they are, for all to see, and the fitted model holds them**;
+    of most spread that lie in the span of these. See :mod:`unpooled.protocols.prepare.kernel_pca`.
+    **The rows drawn leave as they are, for all to see, and the fitted model holds them**;
     policy="deployment" refuses that.
 
     Parameters
@@ -78,7 +78,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
         ``points``, after the first draws and after all, ``residual``, what the first leave
         unexplained; and that of the coreset.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

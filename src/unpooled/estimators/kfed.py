@@ -9,7 +9,7 @@ from unpooled.checks import whole_or_none
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.protocols import kfed
+from unpooled.protocols.star import kfed
 from unpooled.types import Parties
 
 
@@ -17,7 +17,7 @@ class KFED(StarEstimator):
     """k-FED, one-shot clustering for parties that hold few of the clusters (Dennis et al. 2021).
 
     Every party sends, once, at most ``local_clusters`` x d numbers; see
-    :mod:`unpooled.protocols.kfed`.
+    :mod:`unpooled.protocols.star.kfed`.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class KFED(StarEstimator):
     history_ : dict of arrays
         ``received``, the number of centroids that came.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

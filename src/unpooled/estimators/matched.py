@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.protocols import matched
+from unpooled.protocols.star import matched
 from unpooled.types import Parties
 
 
@@ -14,7 +14,8 @@ class MatchedAveraging(StarEstimator):
     """The mean of local centroids that are paired by optimal matching, in one shot.
 
     Every party sends, once, at most ``n_clusters`` x d numbers; see
-    :mod:`unpooled.protocols.matched`. A baseline: it assumes that every party holds every cluster.
+    :mod:`unpooled.protocols.star.matched`. A baseline: it assumes that every party holds every
+    cluster.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class MatchedAveraging(StarEstimator):
     history_ : dict of arrays
         ``received``, the number of centroids that came.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

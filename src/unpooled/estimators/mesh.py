@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
-from unpooled.chunks import in_chunks
-from unpooled.drivers.local import Options, run_mesh
+from unpooled.data.tables import Table
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
 from unpooled.estimators.history import History
-from unpooled.graphs import Topology, topology
-from unpooled.kernels.assignment import all_pairs, nearest
+from unpooled.graphs.topology import Topology, topology
+from unpooled.kernels.assignment.nearest import all_pairs, nearest
+from unpooled.kernels.linalg.products import dot
 from unpooled.losses import Loss, SquaredEuclidean
+from unpooled.messages.message import Note
 from unpooled.metrics import consensus_distance
-from unpooled.products import dot
-from unpooled.protocols.mesh import MeshProtocol
-from unpooled.protocols.starts import Start
-from unpooled.tables import Table
+from unpooled.parallel import in_chunks
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.simulate import Options, run_mesh
 from unpooled.types import Body, FloatArray, IntArray, Parties
-from unpooled.wire.message import Note
 
 
 class MeshEstimator(CentersEstimator):

@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled.checks import flag, whole
+from unpooled.data.tables import LARGEST, Table
 from unpooled.errors import DomainError, InputError
-from unpooled.kernels.kmeans import distinct_rows
+from unpooled.kernels.lloyd.kmeans import distinct_rows
 from unpooled.losses import Loss
-from unpooled.protocols.starts import NAMES, Start
-from unpooled.tables import LARGEST, Table
+from unpooled.privacy.policy import POLICIES, Policy
+from unpooled.protocols.mesh.shared.starts import NAMES, Start
 from unpooled.types import FloatArray, Parties, PartyId
-from unpooled.wire.policy import POLICIES, Policy
 
 AUTO_STARTS = 10
 """Starts of a party's own k-means that n_init="auto" stands for."""
@@ -93,7 +93,7 @@ def _policy(given: Any) -> Policy:
     if isinstance(given, str) or not hasattr(given, "review") or isinstance(given, type):
         raise InputError(
             f"policy={given!r} is not known; give {' or '.join(map(repr, POLICIES))}, a policy of "
-            "unpooled.wire, or a dict with one for each party."
+            "unpooled.privacy, or a dict with one for each party."
         )
     return given  # type: ignore[no-any-return]
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from unpooled.data.tables import LARGEST, Table
 from unpooled.errors import InputError
-from unpooled.tables import LARGEST, Table
 from unpooled.types import FloatArray
 
 _CARRIED = ("preparations_", "prepared_centers_")

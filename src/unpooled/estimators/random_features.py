@@ -7,10 +7,10 @@ from typing import Any, Literal
 from unpooled.checks import number_or, one_of, whole
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
-from unpooled.kernels.features import FORMS, FREQUENCIES, KERNELS
-from unpooled.protocols.coreset import CoresetKMeans
-from unpooled.protocols.kernel import Kernel
-from unpooled.protocols.kernel_kmeans import RandomFeatureKMeans as Protocol
+from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
+from unpooled.protocols.prepare.kernel import Kernel
+from unpooled.protocols.prepare.kernel_kmeans import RandomFeatureKMeans as Protocol
+from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.types import Parties
 
 
@@ -19,7 +19,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
 
     Rows are embedded by the D features themselves and clustered there: no direction among them is
     sought, and every row of the coreset is D wide. See
-    :class:`unpooled.protocols.kernel_kmeans.RandomFeatureKMeans`. **The rows drawn leave as
+    :class:`unpooled.protocols.prepare.kernel_kmeans.RandomFeatureKMeans`. **The rows drawn leave as
     features, which can be solved for the rows**; policy="deployment" refuses that.
 
     Parameters
@@ -67,7 +67,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
     history_ : dict of arrays
         ``received``, the size of the coreset with centres, and ``cost``, what it pays.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

@@ -11,13 +11,13 @@ from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled import checks
-from unpooled.drivers.local import Options, Run, run_star
+from unpooled.data.tables import Table
 from unpooled.estimators import options, prepared
 from unpooled.estimators.base import CentersEstimator
 from unpooled.estimators.history import History
-from unpooled.kernels import centers
-from unpooled.protocols.star import StarProtocol
-from unpooled.tables import Table
+from unpooled.kernels.assignment import centers
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.simulate import Options, Run, run_star
 from unpooled.types import Body, FloatArray, IntArray, Parties
 
 
@@ -26,9 +26,9 @@ class StarEstimator(CentersEstimator):
 
     ``policy`` is the parties' say over what leaves them: "study" (in-process experiments: whatever
     the method declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object
-    of :mod:`unpooled.wire.policy`, or a dict with one for each party. ``remarks_`` says, party by
-    party, what was held back for it. ``history_`` has what the coordinator noted: ``received``, the
-    number of centroids, and for methods of several rounds ``cost`` and ``movement``.
+    of :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` says, party
+    by party, what was held back for it. ``history_`` has what the coordinator noted: ``received``,
+    the number of centroids, and for methods of several rounds ``cost`` and ``movement``.
 
     The model of a run that standardised columns also has ``preparations_``, and takes raw rows; see
     :mod:`unpooled.estimators.prepared`.

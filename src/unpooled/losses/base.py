@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from unpooled.errors import InputError
-from unpooled.products import dots, matvecs
+from unpooled.kernels.linalg.products import dots, matvecs
 from unpooled.types import BoolArray, FloatArray, in_c_order
 
 

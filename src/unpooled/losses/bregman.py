@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import xlogy
 
+from unpooled.kernels.linalg.products import dots, squared_lengths
 from unpooled.losses.base import Loss, Mahalanobis
-from unpooled.products import dots, squared_lengths
 from unpooled.types import BoolArray, FloatArray
 
 

@@ -22,8 +22,10 @@ _PUBLIC = (
     "unpooled.deep",
     "unpooled.losses",
     "unpooled.preprocessing",
-    "unpooled.wire",
+    "unpooled.privacy",
 )
+_RENAMED = {"unpooled.wire": "unpooled.privacy"}
+"""Where files of older releases look for classes."""
 
 
 def _home(kind: Any) -> str | None:
@@ -71,6 +73,7 @@ def _apart(value: Any) -> list[Any]:
 
 def _together(parts: list[Any]) -> Any:
     module, name, given, later = parts
+    module = _RENAMED.get(module, module)
     try:
         kind: Any = getattr(import_module(module), name, None) if module in _PUBLIC else None
     except ImportError as error:  # what only an extra brings

@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.estimators.prepared import carry
 from unpooled.preprocessing.scaling import StandardScaler
-from unpooled.protocols.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
 from unpooled.types import Parties
 
 

@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.checks import flag
-from unpooled.drivers.local import Options, run_star
+from unpooled.data.tables import Expected, Table, read
 from unpooled.estimators import options
 from unpooled.estimators.base import read_like_fitted, refuse_frames_of_parties, remember
-from unpooled.protocols.scaling import Moments, deviation
-from unpooled.tables import Expected, Table, read
+from unpooled.protocols.prepare.moments import Moments, deviation
+from unpooled.simulate import Options, run_star
 from unpooled.types import FloatArray, PerRow
 
 
@@ -21,7 +21,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scales every column to mean 0 and variance 1 over all parties' rows, without pooling.
 
     Equal to scikit-learn's ``StandardScaler`` on the pooled rows. Every party sends, once, 2 d + 1
-    numbers; see :mod:`unpooled.protocols.scaling`.
+    numbers; see :mod:`unpooled.protocols.prepare.moments`.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_samples_seen_ : float
         The weight of all rows.
     traffic_ : Traffic
-        What was sent: see :class:`unpooled.wire.Traffic`.
+        What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
         What parties held back, and why.
     n_features_in_ : int

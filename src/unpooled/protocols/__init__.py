@@ -1,1 +1,1 @@
-"""The algorithms, one per file, each written once for every driver."""
+"""Algorithms, each written once, that yield what they want to send and are handed what arrived."""

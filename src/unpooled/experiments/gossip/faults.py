@@ -24,8 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpooled import GossipKMeans
-from unpooled.drivers.faults import MessagesLost, UserDown
-from unpooled.drivers.local import Options, Run, run_mesh
 from unpooled.experiments.gossip.setting import (
     FIRST_SEED,
     IRIS,
@@ -35,8 +33,10 @@ from unpooled.experiments.gossip.setting import (
     apart,
     lloyd_step,
 )
+from unpooled.messages.message import Message
+from unpooled.simulate import Options, Run, run_mesh
+from unpooled.simulate.faults import MessagesLost, UserDown
 from unpooled.types import BoolArray, FloatArray, Parties
-from unpooled.wire.message import Message
 
 EXACT = 1e-8
 RATES = {0.05: 2.0, 0.20: 3.0}

@@ -24,7 +24,7 @@ import numpy as np
 from unpooled import DGC, GossipKMeans
 from unpooled.experiments.gossip.setting import FIRST_SEED, IRIS, Problem
 from unpooled.experiments.gossip.traces import Trace, trace
-from unpooled.graphs import Topology
+from unpooled.graphs.topology import Topology
 from unpooled.types import FloatArray, Parties
 
 NEAR = 1e-6

@@ -20,9 +20,9 @@ from sklearn.cluster import KMeans
 from sklearn.utils import Bunch
 
 from unpooled import datasets, partition
-from unpooled.graphs import Topology, topology
+from unpooled.graphs.topology import Topology, topology
+from unpooled.privacy.traffic import Traffic
 from unpooled.types import FloatArray, IntArray, Parties
-from unpooled.wire.traffic import Traffic
 
 FIRST_SEED = 7000
 """A run's seed is that of the split, of the graph where it is random, and of the method."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
-from unpooled.drivers.local import Options, run_mesh
 from unpooled.experiments.gossip.setting import TREE_KINDS
-from unpooled.graphs import Topology
+from unpooled.graphs.topology import Topology
+from unpooled.messages.message import Message, Note
+from unpooled.simulate import Options, run_mesh
 from unpooled.types import FloatArray, IntArray, Parties
-from unpooled.wire.message import Message, Note
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import eigsh
 
 from unpooled import KernelKMeans
 from unpooled.experiments.kernel.setting import MNIST, MUSHROOMS, PARTIES, SETTINGS, Setting
-from unpooled.kernels.features import exact
+from unpooled.kernels.linalg.features import exact
 from unpooled.types import FloatArray
 
 LAST = 50

@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 
 from unpooled import KernelKMeans
-from unpooled.kernels.matching import matched
+from unpooled.kernels.lloyd.matching import matched
 from unpooled.types import FloatArray, IntArray
 
 PARTIES = 4

@@ -1,0 +1,1 @@
+"""Runs over other engines: each adapter is the only importer of its engine."""

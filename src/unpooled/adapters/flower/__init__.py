@@ -1,0 +1,48 @@
+"""Runs a protocol with a coordinator over Flower (flwr), for sites that run Flower already.
+
+The coordinator is a ServerApp, every party a ClientApp behind its own SuperNode::
+
+    app = server_app(agreed, keep)        # whoever starts the run
+    app = client_app(agreed, load_data)   # every site
+
+``agreed`` is an :class:`unpooled.runtime.agreement.Agreement`, or makes one from Flower's context;
+both sides must come to the same. The result is that of :func:`unpooled.simulate.run_star` with
+the same seed and policies, bit for bit. ``examples/flower`` is an app that is ready to run.
+
+A site's SuperNode says in its node config who it is: ``partition-id`` is the party's number, from
+0, and ``name`` what it is called (the number if left out). There the site also has the last word on
+what may leave it: ``policy`` ("deployment" or "study") and ``min-count`` go over what the app says.
+
+What to know about Flower:
+
+- **Whoever may start runs chooses the app that Flower runs at the sites.** A ledger protects a
+  party from questions, not from other programs: sites that do not trust whoever starts runs read
+  the app, and have their SuperNode take none that is not signed for it (``--trusted-entities``).
+- Flower tells the coordinator the words of any exception that a ClientApp raises, and they may
+  quote values. This one raises none: the coordinator is told in words of ours, the rest is in the
+  site's own log.
+- What a party remembers between questions is kept by its SuperNode, and lost if that is restarted.
+  The party then takes no further part in the run, since it no longer knows what it has said.
+- Flower reports its use and looks for updates. Importing this module before flwr turns off both,
+  unless ``FLWR_TELEMETRY_ENABLED`` or ``FLWR_DISABLE_UPDATE_CHECK`` are set; Flower's own programs
+  import flwr first, so set these to 0 and 1 where you start them.
+"""
+
+import os
+import warnings
+
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+with warnings.catch_warnings():
+    # flwr imports its command line too, which uses what click is about to drop.
+    warnings.filterwarnings("ignore", "'click", DeprecationWarning)
+    import flwr.clientapp
+    import flwr.serverapp  # noqa: F401
+
+# isort: split
+from unpooled.adapters.flower.coordinator import run_star, server_app
+from unpooled.adapters.flower.party import client_app
+from unpooled.runtime.agreement import Agreement
+from unpooled.runtime.coordinator import Outcome
+
+__all__ = ["Agreement", "Outcome", "client_app", "run_star", "server_app"]

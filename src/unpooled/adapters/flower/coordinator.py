@@ -1,0 +1,273 @@
+"""The coordinator as Flower's ServerApp."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.serverapp import Grid, ServerApp
+
+from unpooled.adapters.flower.envelope import (
+    MESSAGE_TYPE,
+    Agreed,
+    Question,
+    Word,
+    agreement_of,
+    record,
+    word_of,
+)
+from unpooled.checks import number as a_number
+from unpooled.errors import (
+    MalformedMessage,
+    PolicyRefusal,
+    ProtocolError,
+    UnpooledError,
+    WireError,
+)
+from unpooled.messages.codec import decode, encode, encoded_size
+from unpooled.messages.conform import lengths, misfit
+from unpooled.messages.message import Ask, Note, Post, Reply
+from unpooled.privacy.traffic import Entry, Traffic
+from unpooled.runtime.agreement import Agreement
+from unpooled.runtime.coordinator import CoordinatorRuntime, Outcome
+from unpooled.runtime.serving import serving
+from unpooled.types import Body, IntArray, PartyId
+
+_POLL = 0.25
+"""Seconds between two looks at what has arrived."""
+_TRIES, _PAUSE = 3, 2.0
+"""How often a party is asked whose answer went missing on the way, and seconds in between."""
+_ONCE = np.ones(1, dtype=np.int64)
+_ERRORS = {
+    1: "its app cannot be loaded",
+    2: "its app raised an exception",
+    3: "the question did not reach it in time",
+    4: "its answer was lost",
+    5: "its SuperNode is gone",
+    7: "its SuperNode does not trust the app",
+    8: "its app crashed",
+}
+
+
+def server_app(
+    agreed: Agreed,
+    on_result: Callable[[Outcome, Context], None],
+    *,
+    timeout: float | Callable[[Context], float] = 600.0,
+    observe: Callable[[Note], None] | None = None,
+) -> ServerApp:
+    """The coordinator as a ServerApp; ``on_result`` is handed what came of the run.
+
+    ``timeout``, in seconds, is how long to wait for all parties to be there, and then for the
+    answers to each question; who has not answered by then is left out if the quorum allows it.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        patience = timeout(context) if callable(timeout) else timeout
+        agreement = agreement_of(agreed, context)
+        on_result(run_star(grid, agreement, timeout=patience, observe=observe), context)
+
+    return app
+
+
+def run_star(
+    grid: Grid,
+    agreement: Agreement,
+    *,
+    timeout: float = 600.0,
+    observe: Callable[[Note], None] | None = None,
+) -> Outcome:
+    """Runs the coordinator, for a ServerApp of your own."""
+    caller = _Caller(grid, agreement, a_number("timeout", timeout, above=0.0))
+    conductor = CoordinatorRuntime(agreement.protocol, agreement.n_parties, agreement.seed, observe)
+    with serving():
+        caller.wait()
+        ask = conductor.begin()
+        while ask is not None:
+            replies, refusals = caller.call(ask, conductor.exchange)
+            ask = conductor.answered(replies, refusals)
+    return Outcome(conductor.result, caller.traffic, answerers=conductor.answerers)
+
+
+class _Unheard(ProtocolError):
+    """There is no answer, but there might be if the party is asked again."""
+
+
+class _Caller:
+    """Asks whoever is there, and counts who said what."""
+
+    def __init__(self, grid: Grid, agreement: Agreement, timeout: float) -> None:
+        self._grid = grid
+        self._agreement = agreement
+        self._timeout = timeout
+        self._names: dict[int, PartyId] = {}
+        self._answered = [0] * agreement.n_parties
+        self._entries: list[tuple[IntArray, Entry]] = []
+
+    @property
+    def traffic(self) -> Traffic:
+        """The questions that were heard, and the answers that arrived."""
+        names = (self._names.get(i, str(i)) for i in range(self._agreement.n_parties))
+        return Traffic.of(tuple(names), self._entries)
+
+    def wait(self) -> None:
+        """Waits for all parties to be there; if some never are, the quorum decides."""
+        deadline = time.monotonic() + self._timeout
+        while len(list(self._grid.get_node_ids())) < self._agreement.n_parties:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_POLL)
+
+    def call(self, ask: Ask, exchange: int) -> tuple[dict[PartyId, Body], list[UnpooledError]]:
+        """The answers in party order, and why others did not answer."""
+        round = _Round(time.monotonic() + self._timeout, self._agreement.n_parties)
+        nodes = list(self._grid.get_node_ids())
+        for _ in range(_TRIES):
+            self._ask(ask, exchange, nodes, round)
+            nodes = [node for node, why in round.troubles.items() if isinstance(why, _Unheard)]
+            if not nodes or round.over:
+                break
+            time.sleep(_PAUSE)
+        replies: dict[PartyId, Body] = {}
+        refusals: list[UnpooledError] = []
+        for number, word in sorted(round.heard.items()):
+            self._recognise(word)
+            self._count(ask, exchange, number, "down")
+            try:
+                reply = _reply(word, ask, self._agreement)
+            except UnpooledError as refusal:
+                refusals.append(refusal)
+                continue
+            if reply is not None:
+                self._count(reply, exchange, number, "up")
+                self._answered[number] += 1
+                replies[word.party] = reply.body
+        return replies, [*refusals, *round.troubles.values()]
+
+    def _ask(self, ask: Ask, exchange: int, nodes: list[int], round: _Round) -> None:
+        """Asks these nodes, and listens until all have spoken or the round is over."""
+        question = Question(self._agreement.digest, exchange, list(self._answered), encode(ask))
+        group, left = f"{ask.kind} {ask.round}", max(round.deadline - time.monotonic(), 1.0)
+        messages = [
+            Message(record(question), node, MESSAGE_TYPE, ttl=left, group_id=group)
+            for node in nodes
+        ]
+        sent = list(self._grid.push_messages(messages)) if messages else []
+        waiting = {name: node for name, node in zip(sent, nodes, strict=False) if name}
+        while waiting and not round.over:
+            for message in self._grid.pull_messages(list(waiting)):
+                # Errors of Flower's own come from node 1: only this tells whose they are.
+                node = waiting.pop(message.metadata.reply_to_message_id, None)
+                if node is not None:
+                    round.hear(message, node, ask)
+            if waiting:
+                time.sleep(_POLL)
+
+    def _recognise(self, word: Word) -> None:
+        """Refuses a party with the name of another, or with another than before."""
+        if self._names.setdefault(word.number, word.party) != word.party or (
+            len(set(self._names.values())) < len(self._names)
+        ):
+            raise _taken(word)
+
+    def _count(
+        self, message: Ask | Reply, exchange: int, number: int, way: Literal["up", "down"]
+    ) -> None:
+        floats = sum(value.size for value in message.body.values())
+        size = encoded_size(message)
+        entry = Entry(message.kind, message.round, exchange, way, size, floats, _ONCE)
+        self._entries.append((np.array([number]), entry))
+
+
+class _Round:
+    """What has been heard of one question so far."""
+
+    def __init__(self, deadline: float, n_parties: int) -> None:
+        self.deadline = deadline
+        self.heard: dict[int, Word] = {}
+        """What parties say, by their numbers."""
+        self.troubles: dict[int, UnpooledError] = {}
+        """What is wrong with the others, by their nodes."""
+        self._n_parties = n_parties
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody is left to wait for, or no time."""
+        return len(self.heard) == self._n_parties or time.monotonic() > self.deadline
+
+    def hear(self, message: Message, node: int, ask: Ask) -> None:
+        """Notes what a node says."""
+        self.troubles.pop(node, None)
+        try:
+            word = _word(message, node, ask, self._n_parties)
+        except UnpooledError as trouble:
+            self.troubles[node] = trouble
+            return
+        if word.number in self.heard:
+            raise _taken(word)
+        self.heard[word.number] = word
+
+
+def _taken(word: Word) -> ProtocolError:
+    return ProtocolError(
+        f"Party {word.number}, which calls itself {word.party}, has the number or the name of "
+        "another; give every SuperNode a partition-id and a name of its own."
+    )
+
+
+def _word(message: Message, node: int, ask: Ask, n_parties: int) -> Word:
+    """What a party says, if it is one and Flower brought its words."""
+    if message.has_error():
+        code = message.error.code
+        raise _Unheard(
+            f"Node {node} did not answer {ask.kind!r} of round {ask.round}: "
+            f"{_ERRORS.get(code, f'Flower reports error {code}')}; see the log of its SuperNode."
+        )
+    try:
+        word = word_of(message)
+    except MalformedMessage as error:
+        raise MalformedMessage(f"Node {node} did not answer {ask.kind!r}: {error}") from None
+    if word.status == "behind":
+        # Flower may bring the next question before it has put away what the last one left.
+        raise _Unheard(word.text)
+    if not 0 <= word.number < n_parties:
+        raise ProtocolError(word.text)
+    return word
+
+
+def _reply(word: Word, ask: Ask, agreement: Agreement) -> Reply | None:
+    """The party's answer, None if it is withheld; its refusal is raised."""
+    if word.status == "refused":
+        raise PolicyRefusal(word.text)
+    if word.status == "withheld":
+        return None
+    if word.status != "answer":
+        raise ProtocolError(word.text)
+    try:
+        reply = decode(word.answer)
+    except WireError as error:
+        raise MalformedMessage(f"Party {word.party} sent no message: {error}") from None
+    wrong = _misfit(reply, ask, agreement)
+    if wrong is not None:
+        raise MalformedMessage(
+            f"Party {word.party} did not answer {ask.kind!r} of round {ask.round}, since {wrong}; "
+            "have both sides run the same version."
+        )
+    return reply  # type: ignore[return-value]
+
+
+def _misfit(reply: Ask | Reply | Post, ask: Ask, agreement: Agreement) -> str | None:
+    """What is wrong with an answer, as a clause."""
+    if not isinstance(reply, Reply) or (reply.kind, reply.round) != (ask.kind, ask.round):
+        return f"what it sent is no answer to it, but {reply.kind!r} of round {reply.round}"
+    asks = {release.kind: release for release in agreement.protocol.asks}
+    releases = {release.kind: release for release in agreement.protocol.releases}
+    if ask.kind not in releases:
+        return "the protocol does not declare an answer"
+    known = lengths(asks[ask.kind], ask.body)
+    return misfit(releases[ask.kind], reply.body, agreement.n_columns, lengths=known)

@@ -1,0 +1,199 @@
+"""A party as Flower's ClientApp."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, UserConfig
+from flwr.clientapp import ClientApp
+
+from unpooled.adapters.flower.envelope import (
+    ACTION,
+    KEY,
+    LONGEST,
+    Agreed,
+    Behind,
+    Question,
+    Word,
+    agreement_of,
+    question_of,
+    record,
+)
+from unpooled.data.tables import Expected, read
+from unpooled.errors import (
+    InputError,
+    LedgerRefusal,
+    MalformedMessage,
+    PolicyRefusal,
+    ProtocolError,
+    WireError,
+)
+from unpooled.messages.codec import decode
+from unpooled.messages.conform import misfit
+from unpooled.messages.message import Ask
+from unpooled.privacy.policy import DEPLOYMENT, POLICIES, Deployment, Policy, Study
+from unpooled.runtime.agreement import Agreement
+from unpooled.runtime.idempotent import IdempotentParty
+from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.serving import serving
+from unpooled.types import PartyData, PartyId
+
+_LOG = logging.getLogger(__name__)
+
+
+def client_app(
+    agreed: Agreed,
+    load_data: Callable[[Context], Any],
+    policy: str | Policy = "deployment",
+) -> ClientApp:
+    """A party as a ClientApp.
+
+    ``load_data`` returns the site's table in any form that ``fit`` takes for one party, or a tuple
+    of the table and its rows' weights. It is called for every question and must return the same.
+    """
+    app = ClientApp()
+
+    @app.query(ACTION)
+    def answer(message: Message, context: Context) -> Message:
+        return Message(record(_said(message, context, agreed, load_data, policy)), reply_to=message)
+
+    return app
+
+
+def _said(
+    message: Message,
+    context: Context,
+    agreed: Agreed,
+    load_data: Callable[[Context], Any],
+    policy: str | Policy,
+) -> Word:
+    """What the party says, whatever happens: the words of an exception would leave it."""
+    number, name = -1, f"at node {context.node_id}"
+    try:
+        number, name = _identity(context)
+        own = _policy(context.node_config, policy, name)
+        agreement = agreement_of(agreed, context)
+        question = question_of(message)
+        _refuse_other_runs(question, agreement, number, name)
+        _refuse_misfits(question, agreement, name)
+        data = _data(load_data(context), name, agreement)
+        clerk = IdempotentParty(
+            PartyRuntime(agreement.protocol, data, (agreement.seed, number), own)
+        )
+        answer = _answer(question, clerk, number, context)
+    except (LedgerRefusal, ProtocolError, WireError) as error:
+        _LOG.warning("Nothing is sent: %s", error)
+        status = "behind" if isinstance(error, Behind) else "failed"
+        if isinstance(error, PolicyRefusal):
+            status = "refused"
+        return Word(number, name, status, text=str(error))
+    except Exception as error:
+        _LOG.exception("Nothing is sent.")
+        text = f"Party {name} cannot answer ({type(error).__name__}); its own log says why."
+        return Word(number, name, "failed", text=text)
+    if answer is None:
+        return Word(number, name, "withheld")
+    return Word(number, name, "answer", answer)
+
+
+def _identity(context: Context) -> tuple[int, PartyId]:
+    """The party's number and name."""
+    number = context.node_config.get("partition-id")
+    if type(number) is not int or number < 0:
+        raise ProtocolError(
+            f"The SuperNode of node {context.node_id} has partition-id={number!r} in its node "
+            "config, which must be the party's number, from 0."
+        )
+    name = context.node_config.get("name", str(number))
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST:
+        raise ProtocolError(
+            f"Party {number} has name={name!r:.80} in its SuperNode's node config, which must be "
+            "words."
+        )
+    return number, name
+
+
+def _policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
+    """The site's own policy, or the app's where the site says nothing."""
+    chosen = config.get("policy", given)
+    if isinstance(chosen, str) and chosen in POLICIES:
+        chosen = POLICIES[chosen]
+    if isinstance(chosen, bool | int | float | str):
+        raise ProtocolError(
+            f"Party {name} has policy={chosen!r} in its SuperNode's node config or its app, which "
+            f"is not known; give {' or '.join(map(repr, POLICIES))}."
+        )
+    if "min-count" not in config:
+        return chosen
+    least: Any = config["min-count"]
+    try:
+        if isinstance(chosen, Study):
+            chosen = DEPLOYMENT
+        if not isinstance(chosen, Deployment):
+            raise InputError(f"min-count={least!r} goes with the deployment policy only.")
+        return replace(chosen, min_count=least)
+    except InputError as error:
+        raise ProtocolError(f"In the node config of party {name}, {error}") from None
+
+
+def _refuse_other_runs(
+    question: Question, agreement: Agreement, number: int, name: PartyId
+) -> None:
+    if question.agreement != agreement.digest:
+        raise ProtocolError(
+            f"Party {name} means to take part in {agreement.protocol.name!r} with "
+            f"{agreement.n_parties} parties and seed {agreement.seed}, but is asked in another run "
+            "or with other parameters; start both sides with the same."
+        )
+    if number >= agreement.n_parties:
+        raise ProtocolError(
+            f"Party {name} has partition-id={number} in its SuperNode's node config, but there are "
+            f"{agreement.n_parties} parties, numbered from 0; correct one of the two."
+        )
+
+
+def _refuse_misfits(question: Question, agreement: Agreement, name: PartyId) -> None:
+    """Lets no question through that is not as the protocol declares it."""
+    ask = decode(question.question)
+    declared = {release.kind: release for release in agreement.protocol.asks}
+    wrong: str | None = "the protocol does not declare it"
+    if isinstance(ask, Ask) and ask.kind in declared:
+        wrong = misfit(declared[ask.kind], ask.body, agreement.n_columns)
+    if wrong is not None:
+        raise MalformedMessage(
+            f"Party {name} does not answer {ask.kind!r} of round {ask.round}, since {wrong}; have "
+            "both sides run the same version."
+        )
+
+
+def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
+    """The party's rows as its steps see them, checked like those that ``fit`` takes."""
+    table, weights = loaded if isinstance(loaded, tuple) else (loaded, None)
+    columns = agreement.columns if isinstance(agreement.columns, tuple) else None
+    expected = Expected("unpooled", agreement.n_columns, columns)
+    own = None if weights is None else {name: weights}
+    return read({name: table}, None, own, expected).parties[0]
+
+
+def _answer(
+    question: Question, clerk: IdempotentParty, number: int, context: Context
+) -> bytes | None:
+    """The answer, after which Flower's state of this run and node has what the party remembers."""
+    key = f"{KEY}.{context.run_id}"
+    kept = context.state.config_records.get(key, ConfigRecord()).get("memory")
+    if isinstance(kept, bytes):
+        clerk.remember(kept)
+    if number >= len(question.answered) or clerk.answered < question.answered[number]:
+        raise Behind(
+            f"Party {clerk.site.data.name} has lost its memory of this run, as it does when its "
+            "SuperNode is restarted; begin a new run."
+        )
+    with serving() as serve:
+        [answer] = serve(lambda own: own.answer(question.question, question.exchange), [clerk])
+    context.state[key] = ConfigRecord({"memory": clerk.memory})
+    for remark in clerk.site.ledger.remarks:
+        _LOG.warning("%s", remark)
+    return answer  # type: ignore[no-any-return]

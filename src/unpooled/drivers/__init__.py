@@ -1,1 +1,0 @@
-"""What carries messages: the algorithms know nothing of it."""

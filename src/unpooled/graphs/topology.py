@@ -1,0 +1,336 @@
+"""Who talks to whom: topologies, their Laplacian, and a block of users' view of them.
+
+A :class:`Topology` is the whole graph, known from the plan that every user shares. A
+:class:`Neighbourhood` is what one host sees of it: the users it carries and the links they have,
+inside the block and across its border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unpooled.errors import GraphError
+from unpooled.kernels.linalg.products import dot
+from unpooled.parallel import in_chunks
+from unpooled.types import BoolArray, FloatArray, IntArray, PartyId
+
+NAMED: dict[str, Callable[[int], tuple[IntArray, IntArray]]] = {
+    "ring": lambda m: (np.arange(m), (np.arange(m) + 1) % m),
+    "path": lambda m: (np.arange(m - 1), np.arange(1, m)),
+    "star": lambda m: (np.zeros(m - 1, dtype=np.int64), np.arange(1, m)),
+    "complete": lambda m: np.triu_indices(m, 1),
+}
+"""The two ends of every edge of a graph over m users."""
+_EXACT_DIAMETER_UP_TO = 512
+_ALL_EIGENVALUES_UP_TO = 1024
+
+
+@dataclass(frozen=True)
+class Topology:
+    """An undirected graph over users 0..m-1 as a sparse matrix of ones without a diagonal."""
+
+    adjacency: sp.csr_array
+
+    @property
+    def n_users(self) -> int:
+        return int(self.adjacency.shape[0])
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        return np.asarray(np.diff(self.adjacency.indptr), dtype=np.int64)
+
+    @cached_property
+    def edges(self) -> IntArray:
+        """Each edge once, (n_edges, 2) with the lower user first."""
+        upper = sp.triu(self.adjacency, k=1).tocoo()
+        return np.column_stack([upper.row, upper.col]).astype(np.int64)
+
+    @cached_property
+    def laplacian(self) -> sp.csr_array:
+        """L = D - A."""
+        return sp.csr_array(sp.diags_array(self.degrees.astype(np.float64)) - self.adjacency)
+
+    @cached_property
+    def components(self) -> IntArray:
+        """The connected component of each user."""
+        _, labels = sp.csgraph.connected_components(self.adjacency, directed=False)
+        return np.asarray(labels, dtype=np.int64)
+
+    @cached_property
+    def reach(self) -> int:
+        """Exchanges after which every user has surely heard of every other it can hear of.
+
+        The diameter where it is cheap to find, else twice the eccentricity of one user of each
+        component, which bounds it.
+        """
+        if len(self.edges) == 0:
+            return 0
+        if self.n_users <= _EXACT_DIAMETER_UP_TO:
+            return int(self._hops(np.arange(self.n_users)).max())
+        return 2 * int(self._hops(np.unique(self.components, return_index=True)[1]).max())
+
+    @cached_property
+    def mixing(self) -> sp.csr_array:
+        """D_w - (w_ij) with w_ij = 1 / max(deg_i, deg_j): see `kernels.polynomials`."""
+        everybody = self.neighbourhood(np.arange(self.n_users))
+        return -everybody.mixing(np.ones_like(everybody.holder, dtype=bool)).sorted_indices()
+
+    @cached_property
+    def mixing_spectrum(self) -> FloatArray | None:
+        """The eigenvalues of ``mixing``, ascending; None where finding them takes long."""
+        if self.n_users > _ALL_EIGENVALUES_UP_TO:
+            return None
+        return np.asarray(np.linalg.eigvalsh(self.mixing.toarray()))
+
+    @cached_property
+    def mixing_bounds(self) -> tuple[float, float]:
+        """What the eigenvalues of ``mixing`` of a connected graph, but the 0, lie between."""
+        start = np.random.default_rng(0).normal(size=self.n_users)
+        turned = 2 * sp.eye_array(self.n_users) - self.mixing
+        low = 2 - sp.linalg.eigsh(turned, 2, v0=start, tol=1e-4, return_eigenvectors=False).min()
+        low = max(low - 4e-4, 1e-6)  # the tolerance is one of 2 - low
+        high = sp.linalg.eigsh(self.mixing, 1, v0=start, tol=1e-4, return_eigenvectors=False).max()
+        return 0.99 * float(low), min(2.0, 1.01 * float(high))
+
+    def _hops(self, users: IntArray) -> FloatArray:
+        hops: FloatArray = np.asarray(
+            sp.csgraph.dijkstra(self.adjacency, directed=False, indices=users, unweighted=True)
+        )
+        return hops[np.isfinite(hops)]
+
+    def disagreement(self, centers: FloatArray) -> float:
+        """1/2 <x, (L kron I) x>: half the squared distance over every edge, each counted once."""
+
+        def squares(span: slice) -> float:
+            across = (centers[self.edges[span, 0]] - centers[self.edges[span, 1]]).reshape(-1)
+            return dot(across, across)
+
+        return 0.5 * sum(in_chunks(squares, (len(self.edges), centers[0].size)))
+
+    def neighbourhood(self, users: IntArray) -> Neighbourhood:
+        """What the host of ``users`` sees."""
+        rows = self.adjacency[users]
+        heard_of = np.unique(rows.indices)
+        outer = np.setdiff1d(heard_of, users).astype(np.int64)
+        place = np.full(self.n_users, -1, dtype=np.int64)
+        place[users] = np.arange(len(users))
+        place[outer] = len(users) + np.arange(len(outer))
+        # Columns are renumbered, but each row keeps the order of the global numbers: a sum over
+        # neighbours then adds in the same order however the users are split over hosts.
+        links = _links(place[rows.indices], rows.indptr, len(users) + len(outer))
+        own, partner = np.repeat(self.degrees[users], np.diff(rows.indptr)), rows.indices
+        largest = np.zeros(len(users), dtype=np.int64)
+        of_link = np.repeat(np.arange(len(users)), np.diff(rows.indptr))
+        np.maximum.at(largest, of_link, own + self.degrees[partner])
+        weights = 1.0 / np.maximum(own, self.degrees[partner])
+        return Neighbourhood(np.asarray(users), outer, links, largest, weights)
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """The links of a block of users.
+
+    ``links`` is (n, n + len(outer)): row ``i`` has a one for every neighbour of the block's user
+    ``i``, first the block's own users, then the outer ones. ``edge_degrees`` is what each user
+    knows of max over edges (deg_i + deg_j), which bounds the largest eigenvalue of the Laplacian.
+    ``weights`` has 1 / max(deg_i, deg_j) for every link: both ends know it, and a user's add up to
+    at most 1.
+    """
+
+    users: IntArray
+    outer: IntArray
+    links: sp.csr_array
+    edge_degrees: IntArray
+    weights: FloatArray
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """How many links each user has."""
+        return np.asarray(np.diff(self.links.indptr), dtype=np.int64)
+
+    @cached_property
+    def holder(self) -> IntArray:
+        """The user of every link, by its place in the block."""
+        return np.repeat(np.arange(len(self.users)), self.degrees)
+
+    @cached_property
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """The two users of every link, by global number: the block's own, then the neighbour."""
+        own = self.users[self.holder]
+        return own, np.concatenate([self.users, self.outer])[self.links.indices]
+
+    def keep(self, alive: BoolArray) -> sp.csr_array:
+        """``links`` with only the entries marked, for an exchange in which some were silent."""
+        if alive.all():
+            return self.links
+        return self._marked(alive, np.ones(int(alive.sum())))
+
+    def mixing(self, used: BoolArray) -> sp.csr_array:
+        """In the form of ``links``, the weights of those that are marked, and in the place of a
+        user itself, which comes first, minus what they add up to."""
+        return self._everyone_mixing if used.all() else self._mixing(used)
+
+    @cached_property
+    def _everyone_mixing(self) -> sp.csr_array:
+        return self._mixing(np.ones(len(self.weights), dtype=bool))
+
+    def _mixing(self, used: BoolArray) -> sp.csr_array:
+        n, weights = len(self.users), self.weights[used]
+        links = self._marked(used, weights)
+        held = np.bincount(self.holder[used], weights, n)
+        values = np.insert(weights, links.indptr[:-1], -held)
+        columns = np.insert(links.indices, links.indptr[:-1], np.arange(n))
+        return sp.csr_array((values, columns, links.indptr + np.arange(n + 1)), shape=links.shape)
+
+    def _marked(self, links: BoolArray, values: FloatArray) -> sp.csr_array:
+        count = np.concatenate([[0], np.cumsum(links)])
+        columns, indptr = self.links.indices[links], count[self.links.indptr]
+        return sp.csr_array((values, columns, indptr), shape=self.links.shape)
+
+
+def topology(graph: Any, names: Sequence[PartyId]) -> Topology:
+    """Reads every form of ``graph`` that the estimators take, for the parties in ``names``.
+
+    ``"ring"``, ``"path"``, ``"star"``, ``"complete"``; a networkx graph or a symmetric adjacency
+    matrix, whose nodes are 0..m-1 in party order or the party names; ``None`` for no link at all.
+    Edge weights and self-loops are ignored. One party has no edge whatever is asked for.
+    """
+    m = len(names)
+    if graph is None:
+        return Topology(_ones(np.empty((0, 2), dtype=np.int64), m))
+    if isinstance(graph, str):
+        if graph not in NAMED:
+            raise GraphError(
+                f"graph={graph!r} is not known; give one of {_listed(NAMED)}, a networkx graph, "
+                "an adjacency matrix or None."
+            )
+        edges = np.column_stack(NAMED[graph](m))
+    elif m == 1:
+        edges = np.empty((0, 2), dtype=np.int64)
+    elif _is_networkx(graph):
+        edges = _edges_of(graph, names)
+    else:
+        edges = _edges_of_matrix(graph, names)
+    found = Topology(_ones(edges, m))
+    _refuse_disconnected(found, names)
+    return found
+
+
+def _is_networkx(graph: Any) -> bool:
+    import networkx as nx  # takes a while, and most graphs are named
+
+    return isinstance(graph, nx.Graph)
+
+
+def _edges_of(graph: Any, names: Sequence[PartyId]) -> IntArray:
+    if graph.is_directed():
+        raise GraphError(
+            "The graph is directed, but links carry both ways; give graph.to_undirected()."
+        )
+    if graph.number_of_nodes() != len(names):
+        raise GraphError(_wrong_size(graph.number_of_nodes(), len(names)))
+    nodes = set(graph.nodes)
+    if nodes == set(range(len(names))):
+        place = {node: node for node in nodes}
+    elif {str(node) for node in nodes} == set(names):
+        numbers = {name: i for i, name in enumerate(names)}
+        place = {node: numbers[str(node)] for node in nodes}
+    else:
+        parties = set(names)
+        strangers = [node for node in graph.nodes if str(node) not in parties]
+        wrong = (
+            f"a node {strangers[0]!r} that is no party" if strangers else "two nodes of one name"
+        )
+        raise GraphError(
+            f"The graph has {wrong}; name its nodes 0..{len(names) - 1} in party order or after "
+            f"the parties ({_listed(names)})."
+        )
+    pairs = [(place[a], place[b]) for a, b in graph.edges()]
+    return np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _edges_of_matrix(graph: Any, names: Sequence[PartyId]) -> IntArray:
+    m = len(names)
+    graph = _in_party_order(graph, names)
+    try:
+        if np.iscomplexobj(graph):
+            raise TypeError
+        matrix = (
+            sp.coo_array(graph) if sp.issparse(graph) else sp.coo_array(np.asarray(graph, float))
+        )
+    except (TypeError, ValueError):
+        raise GraphError(
+            f"graph is a {type(graph).__name__}; give a name ({_listed(NAMED)}), a networkx graph, "
+            "an adjacency matrix or None."
+        ) from None
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(f"The adjacency matrix has shape {matrix.shape}; it must be square.")
+    if matrix.shape[0] != m:
+        raise GraphError(_wrong_size(matrix.shape[0], m))
+    if not np.isfinite(matrix.data).all():
+        raise GraphError("The adjacency matrix has a NaN or infinite entry; use 0 for no link.")
+    if abs(matrix - matrix.T).sum() != 0:
+        raise GraphError("The adjacency matrix is not symmetric, but links carry both ways.")
+    linked = matrix.data != 0
+    return np.column_stack([matrix.row[linked], matrix.col[linked]]).astype(np.int64)
+
+
+def _in_party_order(graph: Any, names: Sequence[PartyId]) -> Any:
+    """A labelled matrix (a pandas DataFrame) with its lines and columns in party order."""
+    if not hasattr(graph, "index") or not hasattr(graph, "columns"):
+        return graph
+    order = []
+    for labels in (list(graph.index), list(graph.columns)):
+        if labels == list(range(len(labels))):
+            return graph
+        if sorted(map(str, labels)) != sorted(names):
+            raise GraphError(
+                f"The adjacency matrix is labelled {_listed(labels)}; label it after the parties "
+                f"({_listed(names)}) or pass a plain array in party order."
+            )
+        place = {str(label): i for i, label in enumerate(labels)}
+        order.append([place[name] for name in names])
+    return np.asarray(graph)[np.ix_(*order)]
+
+
+def _ones(edges: IntArray, m: int) -> sp.csr_array:
+    """The symmetric matrix of ones for the edges, without loops or repetitions."""
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
+    return sp.csr_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(m, m))
+
+
+def _links(columns: IntArray, indptr: IntArray, width: int) -> sp.csr_array:
+    return sp.csr_array((np.ones(len(columns)), columns, indptr), shape=(len(indptr) - 1, width))
+
+
+def _refuse_disconnected(found: Topology, names: Sequence[PartyId]) -> None:
+    labels = found.components
+    if labels.max(initial=0) == 0:
+        return
+    smallest = int(np.argmin(np.bincount(labels)))
+    members = [names[int(i)] for i in np.flatnonzero(labels == smallest)]
+    word, verb = ("party", "has") if len(members) == 1 else ("parties", "have")
+    raise GraphError(
+        f"The graph is disconnected: {word} {_listed(members)} {verb} no path to the others; add "
+        "an edge, or pass graph=None to cluster every party by itself."
+    )
+
+
+def _wrong_size(nodes: int, parties: int) -> str:
+    return (
+        f"The graph has {nodes} nodes but there are {parties} parties; "
+        "give it one node per party, in party order."
+    )
+
+
+def _listed(names: Iterable[Any], most: int = 6) -> str:
+    shown = [repr(name) for name in names]
+    rest = len(shown) - most
+    return ", ".join(shown[:most]) + (f" and {rest} more" if rest > 0 else "")

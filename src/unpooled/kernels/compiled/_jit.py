@@ -1,0 +1,122 @@
+"""The compiler of hot loops, and the only place that knows which one it is.
+
+Compiled code is kept beside the sources (or in the user's cache folder, where these are read-only),
+so only the first call after an installation waits for it. Nothing may be reordered (no fastmath):
+a sum has one order of addition, on every machine.
+
+The compiler's cache goes by the file that a function is in, but what a function compiles to depends
+on functions of other files too: compiled code that is older than any of the sources is dropped.
+
+Importing this takes a while; modules that are part of ``import unpooled`` import what is compiled
+where they use it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, TypeVar, cast
+
+import numba
+from numba.core.event import Event, Listener, install_listener
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_INNER = {**_OPTIONS, "cache": False, "no_cpython_wrapper": True}
+_ONE_AT_A_TIME = Lock()
+_LOG = logging.getLogger("unpooled")
+
+prange = numba.prange
+
+
+def drop_older(folder: Path) -> None:
+    """Drops compiled code that is older than a source in the folder."""
+    newest = max((source.stat().st_mtime for source in folder.glob("*.py")), default=0.0)
+    for index in folder.glob("__pycache__/*.nbi"):
+        with suppress(OSError):  # another process may be at it, or it may not be ours to drop
+            if index.stat().st_mtime < newest:
+                index.unlink()
+
+
+drop_older(Path(__file__).parent)
+
+
+def _kept(function: Function, **options: Any) -> Function:
+    """Compiled, and kept on disk if there is any place for it that can be written to."""
+    try:
+        return cast(Function, numba.njit(**_OPTIONS, **options)(function))
+    except RuntimeError:  # no such place
+        return cast(Function, numba.njit(**{**_OPTIONS, "cache": False}, **options)(function))
+
+
+def jit(function: Function) -> Function:
+    """Compiled; for one core."""
+    return _kept(function)
+
+
+def inner(function: Function) -> Function:
+    """Compiled; for one core, and for calls from what is compiled only."""
+    return cast(Function, numba.njit(**_INNER)(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compiled into where it is called, which saves handing over arrays: for single calls."""
+    return cast(Function, numba.njit(forceinline=True, **_INNER)(function))
+
+
+def on_all_cores(function: Function) -> Function:
+    """Compiled, with the turns of ``prange`` spread over the cores."""
+    return _kept(function, parallel=True)
+
+
+def inner_on_all_cores(function: Function) -> Function:
+    """The same, for calls from what is compiled only."""
+    return cast(Function, numba.njit(parallel=True, **_INNER)(function))
+
+
+def one_at_a_time(function: Function) -> Function:
+    """For calls from the interpreter of what uses all cores: not every pool of threads that the
+    compiler comes with can serve two callers at once, and there is nothing to be gained by it."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with _ONE_AT_A_TIME:
+            return function(*arguments, **named)
+
+    return cast(Function, call)
+
+
+@contextmanager
+def waits_explained() -> Iterator[None]:
+    """Says so, once, if anything has to be compiled: in a pipe or a notebook too.
+
+    It is a line of the log ``unpooled``, at a level that is shown unless somebody turned it off.
+    """
+    with install_listener("numba:compile", _Teller()):
+        yield
+
+
+class _Teller(Listener):
+    said: ClassVar[bool] = False
+    """In this process, by any thread."""
+
+    def on_start(self, event: Event) -> None:
+        if not _Teller.said:
+            _Teller.said = True
+            _LOG.warning(
+                "unpooled is compiling for this machine, once (half a minute); python -m "
+                "unpooled.kernels.compiled.ahead does it ahead."
+            )
+
+    def on_end(self, event: Event) -> None:
+        pass

@@ -1,0 +1,1 @@
+"""Dense and sparse linear algebra: products, eigenpairs, random features, polynomials."""

@@ -1,0 +1,1 @@
+"""k-means and its kin on one table at a time."""

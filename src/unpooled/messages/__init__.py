@@ -1,0 +1,18 @@
+"""What travels: messages, what protocols declare of them, and their bytes."""
+
+from unpooled.messages.codec import Limits, decode, encode, encoded_size
+from unpooled.messages.message import Ask, Note, Post, Reply, Summary
+from unpooled.messages.release import Release
+
+__all__ = [
+    "Ask",
+    "Limits",
+    "Note",
+    "Post",
+    "Release",
+    "Reply",
+    "Summary",
+    "decode",
+    "encode",
+    "encoded_size",
+]

@@ -1,0 +1,92 @@
+"""A greeting that is refused is answered: who may not take part is told why, and can trust it.
+
+The answer is signed with the key of the certificate that the plan names, over the hash of the very
+greeting that it refuses, so that nobody else can send a party home, nor can an old refusal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+
+import numpy as np
+
+from unpooled.errors import MalformedMessage
+from unpooled.messages.codec import encode
+from unpooled.messages.message import Post
+from unpooled.network.identity import Identity, fingerprint, signed
+from unpooled.types import Body, PartyId
+
+REFUSED = "refused"
+ANOTHER_PLAN, OLDER = "another plan", "older incarnation"
+REASONS = (ANOTHER_PLAN, OLDER)
+_MOST_NAMED = 5
+_LONGEST = 80
+
+
+def refusal(
+    me: Identity, incarnation: int, hello: bytes, reason: str, parts: Mapping[str, str]
+) -> bytes:
+    """The answer to a greeting; ``parts`` is our plan in short, for the other side to compare."""
+    said = json.dumps([reason, dict(parts)]).encode()
+    greeting = sha256(hello).digest()
+    body = {
+        "greeting": np.frombuffer(greeting, np.uint8),
+        "said": np.frombuffer(said, np.uint8),
+        "certificate": np.frombuffer(me.certificate, np.uint8),
+        "signature": np.frombuffer(me.sign(_words(greeting, said, me.name)), np.uint8),
+    }
+    return encode(Post(REFUSED, incarnation, body))
+
+
+def read_refusal(
+    body: Body, hello: bytes, sender: PartyId, known: str, *, trusted: bool
+) -> tuple[str, Mapping[str, str]] | None:
+    """The reason and the other side's plan in short; None if it is not about our greeting.
+
+    ``known`` is the fingerprint in our plan; ``trusted`` says that there are no keys, as in trials
+    on one machine.
+    """
+    try:
+        greeting, said, certificate, signature = (
+            body[name].tobytes() for name in ("greeting", "said", "certificate", "signature")
+        )
+    except KeyError as error:
+        raise MalformedMessage(f"A refusal has no {error}.") from None
+    if greeting != sha256(hello).digest():
+        return None  # of a process before this one
+    if not trusted and not (
+        fingerprint(certificate) == known
+        and signed(certificate, _words(greeting, said, sender), signature)
+    ):
+        raise MalformedMessage("A refusal is not signed by whom the plan names.")
+    try:
+        reason, parts = json.loads(said)
+        whole = reason in REASONS and all(isinstance(part, str) for part in parts.values())
+    except (AttributeError, RecursionError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise MalformedMessage("A refusal does not say what it should.")
+    return reason, parts
+
+
+def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """What two plans differ in, in words."""
+    named = [
+        f"{_shown(key)} ({_shown(ours.get(key, 'nothing'))} here, "
+        f"{_shown(theirs.get(key, 'nothing'))} there)"
+        for key in sorted(ours.keys() | theirs.keys())
+        if ours.get(key) != theirs.get(key)
+    ]
+    rest = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return (", ".join(named[:_MOST_NAMED]) or "a part that cannot be named") + rest
+
+
+def _words(greeting: bytes, said: bytes, name: PartyId) -> bytes:
+    return sha256(b"refused" + greeting + sha256(said).digest() + name.encode("ascii")).digest()
+
+
+def _shown(text: str) -> str:
+    """Text of the other side, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])

@@ -1,0 +1,1 @@
+"""What a process keeps on disk, so that a later one can go on."""

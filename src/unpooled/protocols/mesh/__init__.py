@@ -1,0 +1,1 @@
+"""Protocols between peers with nobody in charge: one algorithm per file."""

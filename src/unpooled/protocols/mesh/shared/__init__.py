@@ -1,0 +1,1 @@
+"""What several peer-to-peer protocols share."""

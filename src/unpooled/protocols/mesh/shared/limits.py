@@ -1,0 +1,124 @@
+"""What users must know of each other before they can step: a few maxima over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from unpooled.errors import InputError
+from unpooled.kernels.linalg.segments import scatter_by_user
+from unpooled.losses import Loss
+from unpooled.messages.release import FINITE, Columns, Disclosure, Release
+from unpooled.protocols.mesh.base import Block, Peer
+from unpooled.protocols.mesh.shared.flooding import max_consensus
+from unpooled.types import FloatArray
+
+Limits: TypeAlias = Mapping[str, FloatArray]
+"""The maxima by name, each (users, n) as the block's users know them."""
+
+
+def find_limits(block: Block, centers: FloatArray, wanted: Sequence[str]) -> Peer[Limits]:
+    """The wanted ones of ``OWN``, by one max-consensus over all of them."""
+    if not wanted:
+        return {}
+    own = [OWN[name](block, centers) for name in wanted]
+    largest = yield from max_consensus(block, "limits", np.concatenate(own, axis=1))
+    ends = np.cumsum([values.shape[1] for values in own])
+    return dict(zip(wanted, np.split(largest, ends[:-1], axis=1), strict=True))
+
+
+def limits_releases(wanted: Sequence[str]) -> tuple[Release, ...]:
+    """What `find_limits` sends."""
+    if not wanted:
+        return ()
+    discloses = tuple(dict.fromkeys(DISCLOSES[name] for name in wanted))
+    wide = sum(name in BOX for name in wanted)  # these have a value for every column
+    return (
+        Release(
+            "limits",
+            ("largest",),
+            discloses,
+            f"largest over users: {', '.join(wanted)}",
+            shapes={"largest": (Columns(wide, len(wanted) - wide),)},
+            bounds={"largest": FINITE},
+        ),
+    )
+
+
+def _weight(block: Block, centers: FloatArray) -> FloatArray:
+    """sum_r w_ir"""
+    return block.parties.total_weights[:, None]
+
+
+def _edge_degree(block: Block, centers: FloatArray) -> FloatArray:
+    """deg_i + deg_j, the largest over a user's edges; over all edges it bounds lambda_max(L)."""
+    return block.neighbourhood.edge_degrees[:, None].astype(np.float64)
+
+
+def _loneliness(block: Block, centers: FloatArray) -> FloatArray:
+    """-|N_i|"""
+    return -block.neighbourhood.degrees[:, None].astype(np.float64)
+
+
+def _spread(block: Block, centers: FloatArray) -> FloatArray:
+    """The root mean square deviation of a user's rows from their mean."""
+    p = block.parties
+    _, squares, weight = scatter_by_user(p.rows, p.owner, p.weights, len(block))
+    return np.sqrt(squares / weight)[:, None]
+
+
+def _high(block: Block, centers: FloatArray) -> FloatArray:
+    """The largest value of each column among rows and starting centres."""
+    high: FloatArray = centers.max(axis=1)
+    np.maximum.at(high, block.parties.owner, block.parties.rows)
+    return high
+
+
+def _minus_low(block: Block, centers: FloatArray) -> FloatArray:
+    """Minus the smallest value of each column among rows and starting centres."""
+    low: FloatArray = centers.min(axis=1)
+    np.minimum.at(low, block.parties.owner, block.parties.rows)
+    return -low
+
+
+OWN: dict[str, Callable[[Block, FloatArray], FloatArray]] = {
+    "weight": _weight,
+    "edge degree": _edge_degree,
+    "loneliness": _loneliness,
+    "spread": _spread,
+    "high": _high,
+    "minus low": _minus_low,
+}
+DISCLOSES: dict[str, Disclosure] = {
+    "weight": "counts",
+    "edge degree": "model",
+    "loneliness": "model",
+    "spread": "sums",
+    "high": "rows",
+    "minus low": "rows",
+}
+BOX = ("high", "minus low")
+
+
+def smoothness(loss: Loss, limits: Limits) -> FloatArray:
+    """beta_f as each user knows it, (users, 1), or a refusal where there is no finite bound."""
+    known = np.empty((1, 0))
+    if loss.needs_box:
+        known = np.concatenate([-limits["minus low"], limits["high"]], axis=1)
+    # Connected users know the same box; users in isolation each have their own.
+    boxes, place = np.unique(known, axis=0, return_inverse=True)
+    bounds = np.array([loss.smoothness(*np.split(box, 2)) for box in boxes])
+    if not np.isfinite(bounds).all():
+        reason = "none is known"
+        if loss.needs_box:
+            low = boxes[np.argmax(~np.isfinite(bounds)), : boxes.shape[1] // 2]
+            column = int(np.argmin(low))
+            reason = f"column {column} of the data reaches down to {low[column]:.6g}"
+        raise InputError(
+            f'step_size="auto" needs a finite smoothness bound on the data\'s box, but '
+            f"{loss.name} has none there ({reason}); give "
+            "step_size as a number or keep the data off the boundary."
+        )
+    return bounds[place][:, None]

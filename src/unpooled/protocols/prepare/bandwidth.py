@@ -1,0 +1,80 @@
+"""The scale of a kernel from sums: γ = N² / (2 Σ_ij |x_i - x_j|²), as Wang et al. (2019) choose it.
+
+Every party sends its weight W_i = Σ w, its mean m_i and its scatter Q_i = Σ w |x - m_i|² over all
+columns. With W, m and Q those of all rows, added up as in
+:mod:`unpooled.protocols.prepare.moments`, Σ_ij w_i w_j |x_i - x_j|² = 2 W Q, so γ = W / (4 Q).
+Kernels of other units get what is alike: see
+:func:`in_units`.
+
+Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum sends zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from unpooled.errors import InputError
+from unpooled.kernels.linalg.products import dot, matmul, squared_lengths
+from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.release import COLUMNS, FINITE, Release
+from unpooled.protocols.prepare.moments import Moments
+from unpooled.protocols.star.base import Answer
+from unpooled.protocols.star.shared.centroids import refuse_silence
+from unpooled.types import Body, FloatArray, PartyData, PartyId
+
+RELEASE = Release(
+    "spread",
+    ("weight", "mean", "scatter"),
+    ("sums", "counts"),
+    "number, mean and sum of squared deviations of all rows",
+    shapes={"weight": (1,), "mean": (COLUMNS,), "scatter": (1,)},
+    bounds={"scatter": FINITE},
+)
+ASK = Release("spread", (), ("model",), "nothing but the question")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """γ in units of squared distances, and the means of the parties that have rows."""
+
+    gamma: float
+    means: FloatArray
+
+
+def find_spread() -> Generator[Ask | Note, Mapping[PartyId, Body], Spread]:
+    """The coordinator's side."""
+    replies = yield Ask("spread")
+    present = [reply for reply in replies.values() if float(reply["weight"][0]) > 0]
+    refuse_silence(len(present))
+    weights = np.array([float(reply["weight"][0]) for reply in present])
+    means = np.array([reply["mean"] for reply in present])
+    within = sum(float(reply["scatter"][0]) for reply in present)
+    center = matmul(weights, means - means[0]) / weights.sum() + means[0]
+    total = within + dot(weights, squared_lengths(means - center))
+    if total <= 0:
+        raise InputError(
+            "All rows are equal, or there is one sample only, so gamma cannot be found from them; "
+            "give a number."
+        )
+    return Spread(float(weights.sum()) / (4 * total), means)
+
+
+def in_units(kernel: str, gamma: float, n_columns: int) -> float:
+    """The kernel's own parameter for rows of this spread.
+
+    The Laplacian kernel takes Σ_j |x_j - y_j|, which for steps that are alike in all columns is
+    d^½ |x - y|: so it gets (γ / d)^½.
+    """
+    return sqrt(gamma / n_columns) if kernel == "laplacian" else gamma
+
+
+def spread(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+    """The party's own weight, mean and scatter."""
+    said, _ = Moments().moments(data, state, body, rng)
+    assert isinstance(said, Summary)
+    scatter = np.array([said.body["scatter"].sum()])
+    return replace(said, body={**said.body, "scatter": scatter}), {}

@@ -1,0 +1,142 @@
+"""Kernel k-means without pooling: a solver finds an embedding, any method clusters it.
+
+1. ``spread``, if γ is to be found: :mod:`unpooled.protocols.prepare.bandwidth`.
+2. A solver (:mod:`unpooled.protocols.prepare.krylov`, :mod:`unpooled.protocols.prepare.dspgd`)
+   finds the map M by
+   which rows are embedded, h(x) = z(x) M in R^s.
+3. ``inner``, a star protocol for k-means, on the embedded rows:
+   :mod:`unpooled.protocols.prepare.embedded`.
+
+**Without a solver** the rows are embedded by their D features, h(x) = z(x): k-means on random
+features, as Chitta, Jin & Jain (2012) have it. There is nothing to find then but γ, and everything
+that ``inner`` sends is D wide.
+
+**Other embeddings of the same map.** With K = U Λ U', Z M = U Λ^½ is kernel k-means'. ``power`` p
+makes it U Λ^p: with p < ½ directions beyond the first few, where finer structure is, count more; at
+p = 0 all count alike, as in spectral clustering. ``normalise`` makes it h(x) / |h(x)|, so that only
+where rows point to counts (Ng, Jordan & Weiss 2002). Neither takes a word more.
+
+The result has the centres of ``inner``, γ, the seed and M: what it takes to label new rows.
+
+Sent by a party: d + 2 numbers for γ, what the solver says, and what ``inner`` says of rows of s
+columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unpooled.kernels.linalg.lanczos import signs
+from unpooled.kernels.linalg.products import lengths
+from unpooled.messages.message import Ask, Note
+from unpooled.messages.release import FINITE, AtMost, Release
+from unpooled.protocols.prepare import bandwidth
+from unpooled.protocols.prepare.embedded import Embedded, Finding
+from unpooled.protocols.prepare.kernel import (
+    MAP,
+    Draw,
+    Kernel,
+    Solver,
+    about_features,
+    finite,
+)
+from unpooled.protocols.star.base import StarProtocol, Step
+from unpooled.types import Body, FloatArray, PartyId
+
+
+@dataclass(frozen=True)
+class OnFeatures(Embedded):
+    """What both have: a kernel, and γ or None if it is to be found from the data."""
+
+    kernel: Kernel
+    gamma: float | None
+    inner: StarProtocol
+
+    def _drawn(
+        self, rng: np.random.Generator
+    ) -> Generator[Ask | Note, Mapping[PartyId, Body], Draw]:
+        seed = int(rng.integers(2**62))
+        if self.gamma is not None:
+            return Draw(self.gamma, seed, None)
+        spread = yield from bandwidth.find_spread()
+        gamma = bandwidth.in_units(self.kernel.name, spread.gamma, spread.means.shape[1])
+        return Draw(gamma, seed, spread.means)
+
+    @property
+    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+        if self.gamma is not None:
+            return (), (), {}
+        return (bandwidth.RELEASE,), (bandwidth.ASK,), {"spread": bandwidth.spread}
+
+
+@dataclass(frozen=True)
+class RandomFeatureKMeans(OnFeatures):
+    """``inner`` on the features themselves."""
+
+    name: ClassVar[str] = "k-means on random features"
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        """As many as there are features."""
+        return self.kernel.n_features
+
+    @property
+    def told(self) -> Release:
+        return about_features(Release("features", (), ("model",), "which features to take"))
+
+    def find(self, rng: np.random.Generator) -> Finding:
+        draw = yield from self._drawn(rng)
+        return draw.told, {}
+
+    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+        features = self.kernel.features(told)
+        return finite(features.transform(rows), features)
+
+
+@dataclass(frozen=True)
+class KernelKMeans(OnFeatures):
+    """``inner`` on the ``n_components`` directions that the solver finds in ``draws`` draws."""
+
+    solver: Solver
+    n_components: int
+    draws: int = 1
+    power: float = 0.5
+    normalise: bool = False
+    name: ClassVar[str] = "kernel k-means"
+
+    @property
+    def told(self) -> Release:
+        why = "the map by which rows are embedded"
+        shapes = {MAP: (AtMost(self.draws * self.kernel.n_features), self.n_components)}
+        release = Release("map", (MAP,), ("model",), why, shapes=shapes, bounds={MAP: FINITE})
+        return about_features(release)
+
+    @property
+    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+        releases, asks, steps = super().finding
+        solver = self.solver
+        return (
+            (*releases, *solver.releases),
+            (*asks, *solver.asks),
+            {**steps, **solver.steps},
+        )
+
+    def find(self, rng: np.random.Generator) -> Finding:
+        draw = yield from self._drawn(rng)
+        solution = yield from self.solver.find(draw, rng)
+        values = solution.eigenvalues
+        weights = np.where(values > 0, values, 1.0) ** (self.power - 0.5)
+        onto = solution.onto * signs(solution.onto)
+        onto[:, : len(values)] *= weights
+        return {**draw.told, MAP: onto}, {"eigenvalues": values}
+
+    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+        embedded = self.kernel.embedded(rows, told)
+        if self.normalise:
+            length = lengths(embedded)[:, None]
+            embedded /= np.where(length > 0, length, 1.0)
+        return embedded

@@ -1,0 +1,209 @@
+"""One-shot k-means: weighted k-means of the parties' centroids.
+
+Every party runs k-means with k' clusters and several starts, and sends its centroids with the
+number of rows behind each, once. The coordinator runs k-means on the centroids, weighted by the
+counts, and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which
+every set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest
+centre is not that of their centroid:
+
+    Σ_x min_c |x - c|²  <=  Σ_j n_j min_c |c_j - c|² + Σ_j Q_j,    Q_j = scatter about c_j.
+
+A party that holds few of the clusters splits those it has, and one whose local optimum is poor
+sends a few centroids that lie between clusters; both matter little, since the coordinator sees
+every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator
+are what makes the difference to a single one (fewer, down to ten, where it has many centroids).
+
+**k' (``local_clusters``)** is k; 3 k with ``trim``, since outliers take centroids of their own;
+None lets every party choose 2 n^½ for its n rows (fewer where small clusters may not leave):
+parties need not know k, the coordinator decides.
+
+**k unknown (``n_clusters=None``)**: the coordinator tries 1..``max_clusters`` and takes the number
+with the least BIC for round Gaussians of one variance (X-means, Pelleg & Moore 2000). Parties also
+send Q_j, since Σ Q_j plus the coordinator's cost is the cost of the rows.
+
+**Outliers (``trim``)**: that share of the weight is left out, the farthest first
+(:mod:`unpooled.kernels.lloyd.trimmed`).
+
+**Where counts may not leave (``send="radii"``)**: parties send r_j = (Q_j / n_j)^½ instead.
+Clusters of a good k-means solution have about the same scatter (Gersho 1979), so 1 / r_j² stands
+in for n_j, scaled to add up to 1 at each party. Clusters of fewer than 10 rows are not sent, their
+radii being noise. Parties of unlike size count alike, so expect worse centres than with counts.
+
+**Refinement (``refine=True``)**: one exact Lloyd round on all rows
+(:mod:`unpooled.protocols.star.shared.sums`).
+
+Decided here: a party with fewer distinct rows than k' sends each; one whose policy has a minimum
+count leaves out smaller clusters (dropping their rows did better than handing them to the next
+cluster). If fewer than k distinct centroids arrive, there are as many centres, and the estimator
+warns.
+
+Sent by a party: d + 1 numbers for each of at most k' centroids (d + 2 with ``n_clusters=None``);
+with ``refine`` K (d + 2) more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from unpooled.kernels.lloyd.kmeans import Clustering, cluster, scatter_of
+from unpooled.kernels.lloyd.trimmed import trimmed_cluster
+from unpooled.messages.message import Ask
+from unpooled.messages.release import AtMost, Release
+from unpooled.privacy.row_groups import room
+from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
+from unpooled.protocols.star.shared import sums
+from unpooled.protocols.star.shared.centroids import (
+    ASK,
+    ask_for_centroids,
+    gathered,
+    presentable,
+    release,
+    summary,
+)
+from unpooled.types import Body, FloatArray, PartyData, PartyId
+
+SENT = ("counts", "radii")
+_LEAST_FOR_RADII = 10
+_STARTS = (10, 100)
+_WORK = 4_000_000
+"""Points x clusters x starts at the coordinator, within the bounds above: about a second."""
+
+
+@dataclass(frozen=True)
+class OneShotKMeans(StarProtocol):
+    """The protocol; None stands for the estimator's "auto"."""
+
+    n_clusters: int | None
+    local_clusters: int | None
+    n_init: int = 10
+    send: str = "counts"
+    trim: float = 0.0
+    refine: bool = False
+    max_clusters: int = 30
+    name: ClassVar[str] = "one-shot k-means"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        # What a party chooses by itself goes by its number of rows, which nobody else knows.
+        most = self.local_clusters or inf
+        if self.send == "radii":
+            why = "means of the rows of local clusters, and their root mean square distances"
+            return (release(most, why, ("radii",)),)
+        why = "means and numbers of the rows of local clusters"
+        beside = ("counts", *(("scatter",) if self.n_clusters is None else ()))
+        first = release(most, why, beside, ("sums", "counts"))
+        return (first, sums.release(self.found)) if self.refine else (first,)
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (ASK, sums.question(self.found)) if self.refine else (ASK,)
+
+    @property
+    def found(self) -> AtMost:
+        """How many centres there may be in the end."""
+        most = self.max_clusters if self.n_clusters is None else self.n_clusters
+        return AtMost(most, "clusters")
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        first: dict[str, Step] = {"centroids": self.centroids}
+        return {**first, "sums": sums.cluster_sums} if self.refine else first
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        result = yield from self.one_shot(rng)
+        if not self.refine:
+            return result
+        centers = result["centers"]
+        replies = yield Ask("sums", {"centers": centers})
+        return {"centers": sums.means(*sums.added(replies), centers, rng)}
+
+    def one_shot(self, rng: np.random.Generator) -> Coordinator:
+        """The coordinator without the refinement."""
+        replies = yield from ask_for_centroids()
+        points = gathered(replies, "centroids")
+        weights = gathered(replies, "counts") if self.send == "counts" else _standing_in(replies)
+        if self.n_clusters is not None:
+            return {"centers": self._aggregated(points, weights, self.n_clusters, rng).centers}
+        scatter = float(gathered(replies, "scatter").sum())
+        return {"centers": self._best_number(points, weights, scatter, rng).centers}
+
+    def _aggregated(
+        self, points: FloatArray, weights: FloatArray, k: int, rng: np.random.Generator
+    ) -> Clustering:
+        starts = int(np.clip(_WORK // (len(points) * k), *_STARTS))
+        if self.trim > 0:
+            return trimmed_cluster(points, weights, k, self.trim, starts, rng)
+        return cluster(points, weights, k, starts, rng)
+
+    def _best_number(
+        self, points: FloatArray, weights: FloatArray, scatter: float, rng: np.random.Generator
+    ) -> Clustering:
+        """The clustering of least BIC."""
+        tried = range(1, min(self.max_clusters, len(points)) + 1)
+        found = [self._aggregated(points, weights, k, rng) for k in tried]
+        return min(found, key=lambda own: bic(points, weights, scatter, own))
+
+    def _wanted(self, n_rows: int, min_count: int) -> int:
+        """How many clusters a party looks for, 2 n^½ if it is left to it.
+
+        Clusters beyond ``n_clusters`` are no use if they are too small to be sent.
+        """
+        most = room(n_rows, min_count)
+        if self.local_clusters is None or self.n_clusters is None:
+            return self.local_clusters or max(1, min(ceil(2 * sqrt(n_rows)), most))
+        return min(self.local_clusters, max(self.n_clusters, most))
+
+    def centroids(
+        self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
+    ) -> Answer:
+        """The party's own k-means."""
+        wanted = self._wanted(len(data.rows), data.min_count)
+        found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
+        kept = presentable(found, data)
+        if self.send == "radii":
+            behind = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
+            kept = kept[behind[kept] >= _LEAST_FOR_RADII]
+        reply = {"centroids": found.centers[kept]}
+        if self.send == "counts":
+            reply["counts"] = found.counts[kept]
+        if self.send == "radii" or self.n_clusters is None:
+            scatter = scatter_of(data.rows, data.weights, found)[kept]
+            if self.send == "radii":
+                reply["radii"] = np.sqrt(scatter / found.counts[kept])
+            else:
+                reply["scatter"] = scatter
+        answer = summary(reply, found, kept)
+        return answer, sums.atoms_after(data, answer.behind)
+
+
+def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
+    """1 / r², adding up to 1 at each party; a radius of 0 is that of rows that coincide."""
+    parts = []
+    for reply in replies.values():
+        radii: FloatArray = reply["radii"]
+        floor = 1e-3 * radii.max(initial=0.0) or 1.0
+        weights = np.maximum(radii, floor) ** -2.0
+        parts.append(weights / max(weights.sum(), np.finfo(float).tiny))
+    return np.concatenate(parts)
+
+
+def bic(points: FloatArray, weights: FloatArray, scatter: float, found: Clustering) -> float:
+    """-2 log likelihood + (number of parameters) log n of round Gaussians of one variance.
+
+    With n rows of d columns, n_k of them in cluster k, and σ² = cost / (d n), where the cost is the
+    rows' scatter about the parties' centroids plus the centroids' about the centres, and but for a
+    constant:
+
+        BIC = K (d + 1) log n - 2 Σ_k n_k log(n_k / n) + n d log σ².
+    """
+    total, d, k = float(weights.sum()), points.shape[1], len(found.centers)
+    cost = scatter + float(scatter_of(points, weights, found).sum())
+    if cost <= 0:
+        return -np.inf
+    entropy = float((found.counts * np.log(found.counts / total)).sum())
+    return float(k * (d + 1) * np.log(total) - 2 * entropy + total * d * np.log(cost / (d * total)))

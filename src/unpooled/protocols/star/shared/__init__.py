@@ -1,0 +1,1 @@
+"""What several protocols with a coordinator share."""

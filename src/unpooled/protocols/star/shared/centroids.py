@@ -1,0 +1,122 @@
+"""What one-shot methods share: parties that send centroids of their own clusters, once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Mapping
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from unpooled.errors import ProtocolError
+from unpooled.kernels.lloyd.kmeans import Clustering, cluster, renumbered
+from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.release import COLUMNS, FINITE, AtMost, Disclosure, Release
+from unpooled.privacy.row_groups import sendable
+from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+
+ASK = Release("centroids", (), ("model",), "nothing but the question")
+
+
+def release(
+    most: float,
+    why: str,
+    beside: tuple[str, ...] = (),
+    discloses: tuple[Disclosure, ...] = ("sums",),
+) -> Release:
+    """Up to ``most`` centroids, each with one number of every name ``beside`` it."""
+    sent = AtMost(most, "centroids")
+    return Release(
+        "centroids",
+        ("centroids", *beside),
+        discloses,
+        why,
+        shapes={"centroids": (sent, COLUMNS), **dict.fromkeys(beside, (sent,))},
+        # Distances, and sums of their squares.
+        bounds={name: FINITE for name in beside if name != "counts"},
+    )
+
+
+class CentroidsProtocol(StarProtocol):
+    """A method of one round: parties send centroids, the coordinator makes centres of them."""
+
+    @property
+    def asks(self) -> tuple[Release, ...]:
+        return (ASK,)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        return {"centroids": self.centroids}
+
+    def coordinator(self, rng: np.random.Generator) -> Coordinator:
+        replies = yield from ask_for_centroids()
+        return self.aggregate(replies, rng)
+
+    @abstractmethod
+    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
+        """The result, from all parties' centroids."""
+
+    @abstractmethod
+    def centroids(
+        self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
+    ) -> Answer:
+        """The party's side."""
+
+
+def ask_for_centroids(
+    kind: str = "centroids", field: str = "centroids"
+) -> Generator[Ask | Note, Mapping[PartyId, Body], Mapping[PartyId, Body]]:
+    """The answers of all parties, of which at least one holds a centroid."""
+    replies = yield Ask(kind)
+    received = len(gathered(replies, field))
+    refuse_silence(received)
+    yield Note(0, {"received": np.array(received)})
+    return replies
+
+
+def presentable(clustering: Clustering, data: PartyData) -> IntArray:
+    """The numbers of the clusters that the party's minimum count lets it send."""
+    return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
+
+
+def groups(data: PartyData, rng: np.random.Generator) -> tuple[Clustering, IntArray]:
+    """Groups of close rows, twice as large as the minimum count on average; and the sendable ones.
+
+    A party that is asked again and again about single clusters answers about these instead.
+    """
+    n_groups = max(1, len(data.rows) // (2 * data.min_count))
+    found = cluster(np.asarray(data.rows, dtype=np.float64), data.weights, n_groups, 1, rng)
+    return found, presentable(found, data)
+
+
+def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:
+    """The answer about the clusters ``kept``, and the rows behind it."""
+    held_back = len(clustering.centers) - len(kept)
+    remark = f"{held_back} of {len(clustering.centers)} clusters held back: too few rows"
+    return Summary(dict(body), renumbered(clustering.labels, kept), remark if held_back else "")
+
+
+def gathered(replies: Mapping[PartyId, Body], field: str) -> FloatArray:
+    """The parties' arrays, one below the other in party order."""
+    return np.concatenate([reply[field] for reply in replies.values()])
+
+
+def refuse_silence(received: int) -> None:
+    """Nothing comes of nothing."""
+    if received == 0:
+        raise ProtocolError(
+            "No party sent anything about its rows: each has fewer of them in every cluster than "
+            "its policy's minimum count; ask for fewer local clusters or have the minimum lowered."
+        )
+
+
+def spread_out(points: FloatArray, first: FloatArray, n_clusters: int) -> FloatArray:
+    """The first points, and again and again the point farthest from all chosen."""
+    chosen = first[:n_clusters]
+    gap = cdist(points, chosen, "sqeuclidean").min(axis=1)
+    while len(chosen) < n_clusters and gap.max() > 0:
+        farthest = points[int(np.argmax(gap))]
+        chosen = np.vstack([chosen, farthest])
+        gap = np.minimum(gap, np.square(points - farthest).sum(axis=1))
+    return chosen

@@ -1,0 +1,1 @@
+"""The state machines that every driver uses: a party, a coordinator, a peer."""

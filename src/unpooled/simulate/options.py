@@ -1,0 +1,54 @@
+"""How a simulation is run: policies, faults, threads; none changes the result but the faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from unpooled.errors import InputError
+from unpooled.messages.message import Message
+from unpooled.messages.release import Release
+from unpooled.privacy.policy import STUDY, Deployment, Policy
+from unpooled.simulate.faults import Fault
+from unpooled.types import PartyId
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, none of which may change the result (but for the faults)."""
+
+    policy: Policy | Mapping[PartyId, Policy] = STUDY
+    """One for all, or each party's own."""
+    faults: tuple[Fault, ...] = ()
+    quorum: int | None = None
+    """How many answers are enough in a star, where the protocol does not say; None means all."""
+    threads: int = 1
+    through_codec: bool = False
+    """Send every message and every party's state through its bytes, as a network would."""
+    order: Callable[[int], Sequence[int]] = field(default=range)
+    """The order in which n parties are served."""
+    watch: Callable[[str, Message], None] | None = None
+    """Told of every message that leaves, with its sender (the first user of a block)."""
+
+    def policy_of(self, *users: PartyId) -> Policy:
+        """The policy of the users that one host carries."""
+        if not isinstance(self.policy, Mapping):
+            return self.policy
+        missing = [name for name in users if name not in self.policy]
+        if missing:
+            raise InputError(f"Party {missing[0]} has no policy; name one for every party.")
+        own = [self.policy[name] for name in users]
+        if any(policy != own[0] for policy in own):
+            raise InputError(
+                f"Parties {users[0]} and others share a host but not a policy; give each a block "
+                "of its own (blocks=number of parties)."
+            )
+        return own[0]
+
+    def refuse_kinds(self, names: Iterable[PartyId], releases: Sequence[Release]) -> None:
+        """Refuses what a party's policy never lets out, before a long run that would come to it."""
+        for name in names:
+            policy = self.policy_of(name)
+            if isinstance(policy, Deployment):
+                for release in releases:
+                    policy.refuse_kind(name, release)

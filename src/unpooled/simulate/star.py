@@ -1,0 +1,101 @@
+"""Runs a protocol with a coordinator inside one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from unpooled.errors import InputError, PolicyRefusal
+from unpooled.graphs.trees import SpanningTree
+from unpooled.messages.codec import decode, decode_state, encode, encode_state
+from unpooled.messages.message import Ask, Note
+from unpooled.privacy.traffic import Traffic
+from unpooled.protocols.star.base import StarProtocol
+from unpooled.runtime.coordinator import CoordinatorRuntime
+from unpooled.runtime.party import DIRECT, PartyRuntime
+from unpooled.runtime.run import Run
+from unpooled.runtime.serving import serving
+from unpooled.simulate.faults import Deaf, Faults, LinkLost
+from unpooled.simulate.options import Options
+from unpooled.simulate.relay import Relay
+from unpooled.types import Body, Parties, PartyId
+
+
+def run_star(
+    protocol: StarProtocol,
+    parties: Parties,
+    *,
+    seed: int = 0,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    observe: Callable[[Note], None] | None = None,
+    tree: SpanningTree | None = None,
+) -> Run:
+    """Runs a protocol with a coordinator, which with a ``tree`` is the party at its root.
+
+    Along a tree the result is the same and the traffic is not; see :mod:`unpooled.simulate.relay`.
+    """
+    if tree is None and any(isinstance(fault, LinkLost | Deaf) for fault in options.faults):
+        raise InputError("A star has no links between parties to lose; use UserDown.")
+    faults = Faults(options.faults, len(parties))
+    if faults.losses:
+        raise InputError(f"{faults.losses[0]} is for a mesh; a star has AnswerLost.")
+    relay = None if tree is None else Relay(tree, parties.names)
+    routes = [DIRECT if relay is None else relay.route(i) for i in range(len(parties))]
+    sites = [
+        PartyRuntime(protocol, parties[i], (seed, i), options.policy_of(name), routes[i])
+        for i, name in enumerate(parties.names)
+    ]
+    conductor = CoordinatorRuntime(protocol, len(sites), seed, observe, options.quorum)
+    with serving(options.threads, options.order) as serve:
+        ask = conductor.begin()
+        while ask is not None:
+            if options.watch is not None:
+                options.watch("coordinator", ask)
+            exchange = conductor.exchange
+            reached = faults.awake(exchange) if relay is None else relay.reached(faults, exchange)
+            present = [sites[int(i)] for i in np.flatnonzero(reached)]
+            answers = serve(partial(_answer, ask=ask, exchange=exchange, options=options), present)
+            replies, refusals = _sorted(present, answers)
+            for lost in faults.answers_lost(exchange):
+                replies.pop(parties.names[lost], None)
+            if relay is not None:
+                relay.carry(ask, replies, reached, exchange)
+            ask = conductor.answered(replies, refusals)
+    own = ((np.array([i]), e) for i, site in enumerate(sites) for e in site.ledger.entries)
+    remarks = {site.data.name: tuple(site.ledger.remarks) for site in sites if site.ledger.remarks}
+    passed_on = [] if relay is None else relay.entries
+    return Run(conductor.result, Traffic.of(parties.names, [*own, *passed_on]), remarks)
+
+
+def _answer(
+    site: PartyRuntime, ask: Ask, exchange: int, options: Options
+) -> Body | PolicyRefusal | None:
+    """The party's answer as it arrives at the coordinator, its refusal, or nothing."""
+    if options.through_codec:
+        ask = decode(encode(ask))  # type: ignore[assignment]
+        site.remember(decode_state(encode_state(site.memory)))
+    try:
+        reply = site.answer(ask, exchange)
+    except PolicyRefusal as refusal:
+        return refusal
+    if reply is None:
+        return None
+    if options.watch is not None:
+        options.watch(site.data.name, reply)
+    return decode(encode(reply)).body if options.through_codec else reply.body
+
+
+def _sorted(
+    present: list[PartyRuntime], answers: list[Body | PolicyRefusal | None]
+) -> tuple[dict[PartyId, Body], list[PolicyRefusal]]:
+    """The answers that came, and the refusals."""
+    replies: dict[PartyId, Body] = {}
+    refusals: list[PolicyRefusal] = []
+    for site, answer in zip(present, answers, strict=True):
+        if isinstance(answer, PolicyRefusal):
+            refusals.append(answer)
+        elif answer is not None:
+            replies[site.data.name] = answer
+    return replies, refusals
