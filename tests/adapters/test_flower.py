@@ -121,4 +121,4 @@ def test_nothing_else_imports_flower() -> None:
         for path in source.rglob("*.py")
         if re.search(r"^\s*(import|from) flwr\b", path.read_text(), re.MULTILINE)
     }
-    assert importing == {("drivers", "flower")}
+    assert importing == {("adapters", "flower")}

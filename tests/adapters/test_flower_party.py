@@ -24,7 +24,7 @@ from unpooled.adapters.flower import (
 from unpooled.adapters.flower.envelope import KEY, MESSAGE_TYPE, Question, Word, record, word_of
 from unpooled.messages.codec import decode, encode
 from unpooled.messages.message import Ask, Reply
-from unpooled.privacy.policy import Deployment, Exit, Policy
+from unpooled.privacy.policy import Deployment, Policy, ReleaseRequest
 from unpooled.protocols.star.feca import FeCA
 from unpooled.protocols.star.federated import FederatedKMeans
 
@@ -170,8 +170,8 @@ def test_a_node_config_that_makes_no_sense_is_refused(config: UserConfig, words:
 class Counting:
     """A policy that is neither of ours."""
 
-    def review(self, exit: Exit) -> Any:
-        return None if exit.round == 0 else exit.body
+    def review(self, request: ReleaseRequest) -> Any:
+        return None if request.round == 0 else request.body
 
 
 def test_the_site_has_the_last_word_on_what_leaves() -> None:
@@ -216,7 +216,7 @@ def test_a_party_that_lost_its_memory_takes_no_further_part() -> None:
     assert said(node, question(1, known=1)).status == "answer"
     node.context.state = RecordDict()
     word = said(node, question(2, known=2))
-    assert word.status == "behind"
+    assert word.status == "outdated"
     assert "West has lost its memory" in word.text
 
 

@@ -36,7 +36,7 @@ from unpooled.deep.estimator import AGGREGATIONS
 from unpooled.deep.protocol import WEIGHTS
 from unpooled.errors import PolicyRefusal
 from unpooled.experiments.deep import digits
-from unpooled.privacy.policy import Deployment, Exit
+from unpooled.privacy.policy import Deployment, ReleaseRequest
 from unpooled.testing import EXPECTED_FAILURES
 
 SQUARES = IMAGES.reshape(-1, 8, 8)
@@ -217,9 +217,9 @@ def test_bad_images() -> None:
 class Closed:
     """Lets nothing out."""
 
-    def review(self, exit: Exit) -> None:
+    def review(self, request: ReleaseRequest) -> None:
         """No."""
-        raise PolicyRefusal(f"Party {exit.party} does not send {exit.release.kind!r}.")
+        raise PolicyRefusal(f"Party {request.party} does not send {request.release.kind!r}.")
 
 
 KILLED = """

@@ -24,7 +24,7 @@ from unpooled import baselines, losses
 from unpooled.deploy.plan import read_plan
 from unpooled.kernels.lloyd.fuzzy import memberships
 from unpooled.preprocessing import StandardScaler
-from unpooled.privacy.policy import DEPLOYMENT, Exit
+from unpooled.privacy.policy import DEPLOYMENT, ReleaseRequest
 from unpooled.types import IntArray, PerRow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -177,9 +177,11 @@ def test_no_start_sends_a_row_of_a_party_with_a_minimum(init: Any) -> None:
     class Watched:
         min_count = DEPLOYMENT.min_count
 
-        def review(self, exit: Exit) -> Any:
-            sent.append(exit.body["centroids" if exit.release.kind == "centroids" else "sums"])
-            return DEPLOYMENT.review(exit)
+        def review(self, request: ReleaseRequest) -> Any:
+            sent.append(
+                request.body["centroids" if request.release.kind == "centroids" else "sums"]
+            )
+            return DEPLOYMENT.review(request)
 
     unpooled.FederatedKMeans(3, init=init, policy=Watched(), random_state=0).fit(X, groups=GROUPS)
     places = np.concatenate(sent)

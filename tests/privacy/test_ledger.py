@@ -12,7 +12,7 @@ from unpooled.messages.codec import encode
 from unpooled.messages.message import Post, Reply
 from unpooled.messages.release import Release
 from unpooled.privacy.ledger import Ledger
-from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, Exit
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, ReleaseRequest
 from unpooled.privacy.traffic import Traffic
 from unpooled.types import Body
 
@@ -31,14 +31,14 @@ def test_undeclared_kinds_and_fields_are_refused_and_not_counted() -> None:
 
 
 def test_the_policy_sees_every_release_before_it_leaves() -> None:
-    seen: list[Exit] = []
+    seen: list[ReleaseRequest] = []
 
     class Curious:
-        def review(self, exit: Exit) -> Body | None:
-            seen.append(exit)
-            if exit.round == 2:
+        def review(self, request: ReleaseRequest) -> Body | None:
+            seen.append(request)
+            if request.round == 2:
                 raise PolicyRefusal("Party A has had enough.")
-            return exit.body
+            return request.body
 
     ledger = Ledger(("A",), [SUMS], Curious())
     for number in range(2):
@@ -77,10 +77,10 @@ def test_caps_are_per_user_and_count_every_receiver() -> None:
 
 def test_a_policy_may_change_or_withhold_what_leaves() -> None:
     class Rounding:
-        def review(self, exit: Exit) -> Body | None:
-            if exit.round == 1:
+        def review(self, request: ReleaseRequest) -> Body | None:
+            if request.round == 1:
                 return None
-            return {name: np.round(value) for name, value in exit.body.items()}
+            return {name: np.round(value) for name, value in request.body.items()}
 
     ledger = Ledger(("A",), [SUMS], Rounding())
     sent = ledger.send(Reply("sums", {"total": np.array([1.4])}, 0), ONCE, 0)
@@ -92,8 +92,8 @@ def test_a_policy_may_change_or_withhold_what_leaves() -> None:
 
 def test_a_policy_cannot_add_what_was_not_declared() -> None:
     class Chatty:
-        def review(self, exit: Exit) -> Body | None:
-            return {**exit.body, "secret": np.zeros(1)}
+        def review(self, request: ReleaseRequest) -> Body | None:
+            return {**request.body, "secret": np.zeros(1)}
 
     with pytest.raises(ProtocolError, match="'secret' of 'sums' another form"):
         Ledger(("A",), [SUMS], Chatty()).send(Reply("sums", {}), ONCE, 0)

@@ -54,7 +54,7 @@ def test_what_a_step_coarsens_passes_the_audit(
     labels, weights, least = history
     audit = Audit(weights)
     for allowed in released(labels, weights, least):
-        assert audit.fewest(allowed) >= least * (1 - 1e-9)
+        assert audit.smallest_group(allowed) >= least * (1 - 1e-9)
         audit.record(allowed)
 
 
@@ -134,21 +134,21 @@ def test_a_party_of_few_rows_says_nothing() -> None:
     assert not enough_rows(np.ones(9), 10)
     assert enough_rows(np.ones(10), 10)
     assert (released([np.zeros(9, dtype=int)] * 2, np.ones(9), 10)[1] == -1).all()
-    assert Audit(np.ones(9)).fewest(np.full(9, -1)) == np.inf
+    assert Audit(np.ones(9)).smallest_group(np.full(9, -1)) == np.inf
 
 
 def test_one_heavy_row_is_not_hidden_by_light_ones() -> None:
     weights = np.array([1000.0, *np.ones(19)])
     assert effective_sizes(np.zeros(20, dtype=int), weights, 1)[0] < 1.1
     assert not enough_rows(weights, 10)
-    assert Audit(weights).fewest(np.zeros(20, dtype=int)) < 1.1
+    assert Audit(weights).smallest_group(np.zeros(20, dtype=int)) < 1.1
 
 
 def test_very_light_rows_are_counted_by_their_own_weights() -> None:
     weights = np.array([1.0] * 20 + [2.7e-162] * 7)
     labels = np.repeat([0, 1], [20, 7])
     assert effective_sizes(labels, weights, 2).tolist() == [20.0, 7.0]
-    assert Audit(weights).fewest(labels) == 7
+    assert Audit(weights).smallest_group(labels) == 7
 
 
 def test_a_suppressed_remainder_takes_a_second_cluster_with_it() -> None:
@@ -171,19 +171,19 @@ def test_what_is_sendable_passes_the_audit(
 ) -> None:
     labels, weights, least = history
     kept = sendable(labels[0], weights, 6, least)
-    behind = np.where(np.isin(labels[0], kept), labels[0], -1)
-    assert Audit(weights).fewest(behind) >= least * (1 - 1e-9)
+    row_groups = np.where(np.isin(labels[0], kept), labels[0], -1)
+    assert Audit(weights).smallest_group(row_groups) >= least * (1 - 1e-9)
 
 
 def test_the_audit_sees_a_row_that_moves_alone() -> None:
     audit = Audit(np.ones(60))
     first = np.repeat([0, 1], 30)
-    assert audit.fewest(first) == 30
+    assert audit.smallest_group(first) == 30
     audit.record(first)
-    assert audit.fewest(first) == 30
+    assert audit.smallest_group(first) == 30
     moved = first.copy()
     moved[7] = 1
-    assert audit.fewest(moved) == 1
+    assert audit.smallest_group(moved) == 1
 
 
 def test_the_audit_sees_a_row_in_a_sum_of_two_differences() -> None:
@@ -199,15 +199,15 @@ def test_the_audit_sees_a_row_in_a_sum_of_two_differences() -> None:
         12,
         11,
     ]  # each alone looks safe; (1 and 2 after) - (1 and 2 before) is row 0
-    assert audit.fewest(second) == 1
+    assert audit.smallest_group(second) == 1
 
 
 def test_what_is_behind_must_be_a_label_for_each_row() -> None:
     for nonsense in (np.zeros(3, dtype=int), np.zeros(40), np.zeros((40, 2), dtype=int)):
         audit = Audit(np.ones(40))
-        assert audit.fewest(nonsense) == 1
+        assert audit.smallest_group(nonsense) == 1
         audit.record(nonsense)  # whatever that was, it may have told every row apart
-        assert audit.fewest(np.zeros(40, dtype=int)) == 1
+        assert audit.smallest_group(np.zeros(40, dtype=int)) == 1
 
 
 def test_atoms_are_told_apart_by_everything_that_was_said() -> None:

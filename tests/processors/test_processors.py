@@ -38,7 +38,7 @@ CORE_TYPES = {
 }
 """What OPENBLAS_CORETYPE may be, and the flags in /proc/cpuinfo that its kernels need."""
 TELLING = (
-    "tests/test_products.py",
+    "tests/kernels/linalg/test_products.py",
     "tests/conformance/test_protocols.py",
     "-k",
     "test_products or (memory_layout and not dgc and not gossip)",

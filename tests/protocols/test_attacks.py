@@ -198,17 +198,17 @@ def test_a_coordinator_that_asks_what_it_likes_learns_no_more(name: str) -> None
 
     def listen(who: str, message: object) -> None:
         if isinstance(message, Reply):
-            left[who].append((message.body, nosy.said[who].behind))
+            left[who].append((message.body, nosy.said[who].row_groups))
 
     run_star(nosy, parties, options=Options(policy=DEPLOYMENT, watch=listen))
     assert left["0"]
     for i, party in enumerate(parties.names):
         rows, indicators = parties[i].rows, [np.zeros(len(parties[i].rows))]
-        for body, behind in left[party]:
-            groups = [behind == k for k in range(int(behind.max()) + 1)]
+        for body, row_groups in left[party]:
+            groups = [row_groups == k for k in range(int(row_groups.max()) + 1)]
             indicators += groups
             counted = sums_and_counts(body)
-            if counted is not None and "support" not in body:  # it says what it is behind
+            if counted is not None and "support" not in body:  # it says which rows it is about
                 expected = np.array([rows[group].sum(axis=0) for group in groups]).reshape(-1, 3)
                 np.testing.assert_allclose(counted[0][: len(groups)], expected, atol=1e-9)
                 assert counted[1][: len(groups)] == pytest.approx([g.sum() for g in groups])

@@ -17,7 +17,7 @@ from unpooled.graphs.topology import topology
 from unpooled.graphs.trees import SpanningTree
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Ask, Message
-from unpooled.privacy.policy import Exit, Policy
+from unpooled.privacy.policy import Policy, ReleaseRequest
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.simulate import Options, run_star
@@ -143,23 +143,23 @@ def test_a_lost_link_of_the_tree_cuts_off_too() -> None:
 class Shy:
     """Keeps everything to itself."""
 
-    def review(self, exit: Exit) -> Body | None:
+    def review(self, request: ReleaseRequest) -> Body | None:
         return None
 
 
 class Refusing:
     """Lets nothing out, and says so."""
 
-    def review(self, exit: Exit) -> Body | None:
-        raise PolicyRefusal(f"Party {exit.party} sends nothing.")
+    def review(self, request: ReleaseRequest) -> Body | None:
+        raise PolicyRefusal(f"Party {request.party} sends nothing.")
 
 
 class Miser:
     """Lets out the party's own four numbers and not one more."""
 
-    def review(self, exit: Exit) -> Body | None:
-        assert exit.total_floats <= 4
-        return exit.body
+    def review(self, request: ReleaseRequest) -> Body | None:
+        assert request.total_floats <= 4
+        return request.body
 
 
 @pytest.mark.parametrize("policy", [Shy(), Refusing()])

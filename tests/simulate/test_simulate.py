@@ -10,7 +10,7 @@ from tests.protocols.mesh.test_dgc import blobs
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError, UndeclaredRelease
 from unpooled.graphs.topology import topology
 from unpooled.messages.message import Ask, Note, Post
-from unpooled.privacy.policy import DEPLOYMENT, STUDY, Exit
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, ReleaseRequest
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.simulate import Options, run_mesh, run_star
@@ -104,10 +104,10 @@ def test_deployment_policy_lets_given_starts_pass() -> None:
 class Proud:
     """Answers the first question only."""
 
-    def review(self, exit: Exit) -> Body | None:
-        if exit.round > 0:
-            raise PolicyRefusal(f"Party {exit.party} has said enough.")
-        return exit.body
+    def review(self, request: ReleaseRequest) -> Body | None:
+        if request.round > 0:
+            raise PolicyRefusal(f"Party {request.party} has said enough.")
+        return request.body
 
 
 class Asking(Mean):
@@ -136,8 +136,8 @@ def test_every_party_has_a_policy_of_its_own_and_a_refusal_is_no_answer() -> Non
 
 def test_a_party_remembers_only_what_really_left() -> None:
     class Shy:
-        def review(self, exit: Exit) -> Body | None:
-            return None if exit.round == 1 else exit.body
+        def review(self, request: ReleaseRequest) -> Body | None:
+            return None if request.round == 1 else request.body
 
     policies = dict.fromkeys(PARTIES.names, STUDY) | {"1": Shy()}
 
@@ -155,7 +155,7 @@ def test_a_party_remembers_only_what_really_left() -> None:
 
 def test_a_withheld_post_is_silence() -> None:
     class Mute:
-        def review(self, exit: Exit) -> Body | None:
+        def review(self, request: ReleaseRequest) -> Body | None:
             return None
 
     policies = dict.fromkeys(PARTIES.names, STUDY) | {"2": Mute()}
@@ -189,7 +189,7 @@ def test_users_of_one_host_must_share_its_policy() -> None:
 @pytest.mark.parametrize("blocks", [1, 5])
 def test_when_everybody_withholds_everybody_is_alone(blocks: int) -> None:
     class Mute:
-        def review(self, exit: Exit) -> Body | None:
+        def review(self, request: ReleaseRequest) -> Body | None:
             return None
 
     protocol = DGC(Start(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
@@ -201,8 +201,8 @@ def test_when_everybody_withholds_everybody_is_alone(blocks: int) -> None:
 
 def test_a_policy_may_not_change_the_form_of_a_message() -> None:
     class Cutting:
-        def review(self, exit: Exit) -> Body | None:
-            return {name: value[:, :1] for name, value in exit.body.items()}
+        def review(self, request: ReleaseRequest) -> Body | None:
+            return {name: value[:, :1] for name, value in request.body.items()}
 
     protocol = DGC(Start(3, CORNERS), max_rounds=5, tol=0.0, step_size=0.05)
     with pytest.raises(ProtocolError, match="gave field 'centers' of 'centers' another form"):

@@ -120,7 +120,7 @@ ENCODERS: dict[str, Callable[[int], nn.Module]] = {"convnet": ConvNet, "resnet18
 
 
 class Network(nn.Module):
-    """An encoder f and the projection g behind it; images are clustered as g(f(x)) / |g(f(x))|.
+    """An encoder f and the projection g after it; images are clustered as g(f(x)) / |g(f(x))|.
 
     As in DeepCluster-v2 the projection has one hidden layer as wide as the features, and what is
     used in the end are the features before it. With ``components=0`` there is no projection.

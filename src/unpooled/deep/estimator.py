@@ -28,7 +28,7 @@ from unpooled.deep.encoders import ENCODERS
 from unpooled.deep.images import Shape, flattened, shape_of
 from unpooled.deep.protocol import IMAGE_SHAPE, MEAN, SCALE, WEIGHTS, DeepClustering
 from unpooled.deep.training import HEADS, OPTIMIZERS, Training
-from unpooled.errors import InputError, PolicyRefusal
+from unpooled.errors import InputError
 from unpooled.estimators.feca import FeCA
 from unpooled.estimators.fuzzy import FuzzyCMeans
 from unpooled.estimators.kfed import KFED
@@ -37,7 +37,6 @@ from unpooled.estimators.one_shot import OneShotKMeans
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels.assignment import centers
 from unpooled.messages.message import Note
-from unpooled.privacy.policy import Deployment
 from unpooled.protocols.prepare.embedded import Embedded
 from unpooled.protocols.star import one_shot as protocols
 from unpooled.protocols.star.base import StarProtocol
@@ -88,7 +87,7 @@ class DeepFeCA(StarEstimator):
         Pseudo-labels in training; None: ``n_clusters``, as in the paper. More of them (three times)
         usually make better features.
     projection : int, default=0
-        Dimension of a projection behind the features in which images are clustered, as in
+        Dimension of a projection after the features in which images are clustered, as in
         DeepCluster-v2 (128); 0: they are clustered by the features themselves.
     rounds : int, default=20
         Rounds of clustering, training and averaging.
@@ -475,15 +474,8 @@ def _refuse_what_ends_late(protocol: DeepClustering, parties: Parties, how: Opti
         raise InputError(
             f"X has the value {largest:g}, but images take values up to {_LARGEST:g}; scale them."
         )
-    how.refuse_kinds(parties.names, protocol.releases)
     numbers = protocol.rounds * protocol.n_weights
-    for name in parties.names:
-        policy = how.policy_of(name)
-        if isinstance(policy, Deployment) and numbers > policy.max_floats:
-            raise PolicyRefusal(
-                f"Party {name} sends {policy.max_floats} numbers at most, but {protocol.rounds} "
-                f"networks have {numbers}; ask for fewer rounds or have its owner raise the cap."
-            )
+    how.preflight(parties.names, protocol.releases, total_floats=numbers)
 
 
 class DeepCluster(DeepFeCA):

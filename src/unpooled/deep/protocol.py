@@ -129,10 +129,10 @@ class DeepClustering(Embedded):
         return vectors.count(self.template)
 
     @property
-    def told(self) -> Release:
+    def parameters(self) -> Release:
         channels = (self.image_shape[0],)
         return Release(
-            "told",
+            "model",
             (WEIGHTS, MEAN, SCALE, _CLUSTERING),
             ("model",),
             "the network, the channels' scale, and how many clusterings came before",
@@ -167,21 +167,21 @@ class DeepClustering(Embedded):
                 types={"weights": vectors.WEIGHTS},
             ),
         )
-        told = self.told
+        parameters = self.parameters
         asks = (
             Release("pixels", (), ("model",), "nothing but the question"),
             replace(
-                told,
+                parameters,
                 kind="train",
-                fields=(*told.fields, "prototypes", "chosen", "span"),
+                fields=(*parameters.fields, "prototypes", "chosen", "span"),
                 why="the network, the channels' scale, the prototypes, and who is to train",
                 shapes={
-                    **told.shapes,
+                    **parameters.shapes,
                     "prototypes": (found, self.n_components),
                     "chosen": (AtMost(np.inf),),
                     "span": (2,),
                 },
-                types={**told.types, "chosen": "int64"},
+                types={**parameters.types, "chosen": "int64"},
             ),
         )
         return releases, asks, {"pixels": self.pixels, "train": self.train}
@@ -189,9 +189,9 @@ class DeepClustering(Embedded):
     # The coordinator's side.
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        told, kept = yield from self.find(rng)
-        centers, _ = yield from self._clustering(told, rng)
-        return {"centers": centers, **told, **kept}
+        parameters, kept = yield from self.find(rng)
+        centers, _ = yield from self._clustering(parameters, rng)
+        return {"centers": centers, **parameters, **kept}
 
     @property
     def _facts(self) -> dict[str, Array]:
@@ -203,42 +203,42 @@ class DeepClustering(Embedded):
         seed = int(rng.integers(2**62))  # what a later round draws must not hang on earlier ones
         if self.start is None:
             replies = yield Ask("pixels")
-            told: dict[str, Array] = {
+            parameters: dict[str, Array] = {
                 WEIGHTS: vectors.to_vector(self._drawn(seed)),
                 **_scale(replies),
             }
             begin = 0
         else:
-            told = {name: self.start[name] for name in (WEIGHTS, MEAN, SCALE)}
+            parameters = {name: self.start[name] for name in (WEIGHTS, MEAN, SCALE)}
             begin = int(self.start[ROUNDS_DONE])
         for number in range(begin, self.rounds):
             drawn = np.random.default_rng([seed, number])
-            told = {**told, _CLUSTERING: np.array(number)}
-            prototypes, present = yield from self._clustering(told, drawn)
+            parameters = {**parameters, _CLUSTERING: np.array(number)}
+            prototypes, present = yield from self._clustering(parameters, drawn)
             replies = yield Ask(
                 "train",
                 {
-                    **told,
+                    **parameters,
                     "prototypes": prototypes,
                     "chosen": self._chosen(present, drawn),
                     "span": np.array([number, number + 1]) / self.rounds,
                 },
                 number,
             )
-            told[WEIGHTS], loss = self._averaged(replies, told[WEIGHTS])
+            parameters[WEIGHTS], loss = self._averaged(replies, parameters[WEIGHTS])
             noted = {"loss": np.array(loss), "clusters": np.array(len(prototypes))}
-            yield Note(number, {**noted, ROUNDS_DONE: np.array(number + 1), **told})
-        return {**told, _CLUSTERING: np.array(self.rounds)}, self._facts
+            yield Note(number, {**noted, ROUNDS_DONE: np.array(number + 1), **parameters})
+        return {**parameters, _CLUSTERING: np.array(self.rounds)}, self._facts
 
     def _clustering(
-        self, told: Body, rng: np.random.Generator
+        self, parameters: Body, rng: np.random.Generator
     ) -> Generator[Ask | Note, Mapping[PartyId, Body], tuple[FloatArray, tuple[PartyId, ...]]]:
         """The centres that ``inner`` finds with this network, of unit length; and who answered.
 
         Each clustering has its own range of rounds, so that no two questions have the same name.
         """
-        inner = self._clusterer(told).coordinator(rng)
-        first = int(told[_CLUSTERING]) * _ROUNDS_OF_INNER
+        inner = self._clusterer(parameters).coordinator(rng)
+        first = int(parameters[_CLUSTERING]) * _ROUNDS_OF_INNER
         replies: Mapping[PartyId, Body] | None = None
         present: tuple[PartyId, ...] = ()
         while True:
@@ -249,14 +249,14 @@ class DeepClustering(Embedded):
                 break
             replies = None
             if isinstance(said, Ask):
-                body = {**said.body, **told}
+                body = {**said.body, **parameters}
                 replies = yield replace(said, body=body, round=first + said.round)
                 present = tuple(replies)
         length = lengths(centers)[:, None]
         return centers / np.maximum(length, 1e-12), present
 
-    def _clusterer(self, told: Body) -> StarProtocol:
-        return self.final if told[_CLUSTERING] == self.rounds else self.inner
+    def _clusterer(self, parameters: Body) -> StarProtocol:
+        return self.final if parameters[_CLUSTERING] == self.rounds else self.inner
 
     def _chosen(self, present: tuple[PartyId, ...], rng: np.random.Generator) -> IntArray:
         """The numbers of those who are to train; none stands for all, also for who comes now."""
@@ -339,16 +339,16 @@ class DeepClustering(Embedded):
         }
         return Summary(reply, _everybody(data)), state
 
-    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
         """The images' places on the unit sphere."""
         with working(self.draws, 0):
-            network, scaling = self._network(told)
+            network, scaling = self._network(parameters)
             return self._in_parts(network, rows, scaling)
 
-    def features(self, rows: FloatArray, told: Body) -> FloatArray:
+    def features(self, rows: FloatArray, parameters: Body) -> FloatArray:
         """The encoder's features, before any projection."""
         with working(self.draws, 0):
-            network, scaling = self._network(told)
+            network, scaling = self._network(parameters)
             return self._in_parts(network.features, rows, scaling)
 
     def _known_points(self, data: PartyData, state: Body, body: Body) -> FloatArray:
@@ -357,12 +357,12 @@ class DeepClustering(Embedded):
             return state[_POINTS]
         return self.embed(data.rows, body)
 
-    def _network(self, told: Body) -> tuple[Network, tuple[Tensor, Tensor]]:
+    def _network(self, parameters: Body) -> tuple[Network, tuple[Tensor, Tensor]]:
         """The network that was sent, set to evaluation, and the channels' mean and scale."""
         network = copy.deepcopy(self.template)
-        vectors.from_vector(network, told[WEIGHTS])
+        vectors.from_vector(network, parameters[WEIGHTS])
         mean, scale = (
-            torch.from_numpy(told[name].astype(np.float32)).to(self.device)
+            torch.from_numpy(parameters[name].astype(np.float32)).to(self.device)
             for name in (MEAN, SCALE)
         )
         return network.to(self.device).eval(), (mean, scale)
@@ -401,8 +401,8 @@ class DeepClustering(Embedded):
 
         What a party remembers of it is about one clustering.
         """
-        told = self.told.fields
-        rest = {name: value for name, value in body.items() if name not in told}
+        parameters = self.parameters.fields
+        rest = {name: value for name, value in body.items() if name not in parameters}
         own: dict[str, Any] = {}
         if _CLUSTERING in state and state[_CLUSTERING] == body[_CLUSTERING]:
             own = {n.removeprefix(_INNER): v for n, v in state.items() if n.startswith(_INNER)}
@@ -455,11 +455,11 @@ def _means(data: PartyData, points: FloatArray, groups: IntArray) -> PartyData:
 
 
 def _about_rows(said: Body | Summary, groups: IntArray) -> Body | Summary:
-    """The answer about groups, with the rows behind it."""
-    if not isinstance(said, Summary) or said.behind is None:
+    """The answer about groups, with the groups its rows are summed up in."""
+    if not isinstance(said, Summary) or said.row_groups is None:
         return said
-    behind = np.append(said.behind, -1)[groups]
-    return replace(said, behind=behind.astype(np.int64))
+    row_groups = np.append(said.row_groups, -1)[groups]
+    return replace(said, row_groups=row_groups.astype(np.int64))
 
 
 def _everybody(data: PartyData) -> IntArray:

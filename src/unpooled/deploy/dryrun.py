@@ -11,7 +11,7 @@ from unpooled.data.sources import OwnRows
 from unpooled.deploy.plan import Plan
 from unpooled.messages.conform import largest_size, most_numbers
 from unpooled.messages.release import AtMost, Columns, Release, Size
-from unpooled.privacy.policy import Deployment, Policy, Study
+from unpooled.privacy.policy import Policy
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.types import PartyId
 
@@ -68,12 +68,9 @@ def allowed(name: PartyId, policy: Policy, rows: OwnRows) -> Iterator[str]:
     """That the party's policy and rows were looked at, and nothing is against the run."""
     n_rows = len(rows.parties.rows)
     yield f"{name} has {n_rows} rows for this."
-    if isinstance(policy, Deployment) and n_rows < policy.min_count:
+    if n_rows < policy.min_count and policy.min_count > 1:
         yield (
             f"They are fewer than its minimum count of {policy.min_count}: all about them will be "
             "held back."
         )
-    if isinstance(policy, Study):
-        yield f"The policy of {name} is study: everything above may leave, about single rows too."
-    else:
-        yield f"The policy of {name} allows this: {policy}"
+    yield policy.described(name)

@@ -23,10 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.deploy.plan import Plan, read_toml
-from unpooled.errors import InputError, PolicyRefusal, UnpooledError
-from unpooled.messages.conform import most_numbers
-from unpooled.messages.release import Release
-from unpooled.privacy.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy
+from unpooled.errors import InputError, UnpooledError
+from unpooled.privacy.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, RunRequest
 from unpooled.types import PartyId
 
 _PATHS, _NAMED = ("data", "keys", "to"), ("weights", "id")
@@ -88,27 +86,12 @@ def _policy(table: Any, source: str) -> Policy:
 
 def refuse_beyond(plan: Plan, name: PartyId, policy: Policy) -> None:
     """Refuses a plan that asks for more than the policy allows, before any number leaves."""
-    if not isinstance(policy, Deployment):
-        return
-    for release in plan.protocol.releases:
-        policy.refuse_kind(name, release)
-        _refuse_too_many_numbers(plan, name, policy, release)
-    rounds = getattr(plan.estimator, "max_rounds", None)
-    if rounds is not None and rounds > policy.max_rounds:
-        raise PolicyRefusal(
-            f"The plan asks for up to {rounds} rounds, but party {name} sends in "
-            f"{policy.max_rounds} at most; lower max_rounds in the plan or have its owner raise "
-            "the cap."
+    policy.preflight(
+        RunRequest(
+            name,
+            plan.protocol.releases,
+            n_columns=len(plan.columns),
+            copies=len(plan.neighbours(name)),
+            rounds=getattr(plan.estimator, "max_rounds", None),
         )
-
-
-def _refuse_too_many_numbers(
-    plan: Plan, name: PartyId, policy: Deployment, release: Release
-) -> None:
-    numbers = most_numbers(release, len(plan.columns))
-    copies = len(plan.neighbours(name))
-    if numbers is not None and numbers * copies > policy.max_floats:
-        raise PolicyRefusal(
-            f"One {release.kind!r} takes up to {numbers * copies} numbers, but party {name} sends "
-            f"{policy.max_floats} at most in a run; have its owner raise the cap."
-        )
+    )

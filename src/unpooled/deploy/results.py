@@ -1,4 +1,4 @@
-"""What a run leaves behind at each party: files that only their owner can read."""
+"""What a run writes at each party: files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def star_labels(protocol: StarProtocol, rows: FloatArray, result: Body) -> IntAr
 
 
 def write_labels(state: StateDirectory, labels: IntArray, ids: Ids | None = None) -> None:
-    """One label per row, in the order of the party's data, behind the row's name if it has one."""
+    """One label per row, in the order of the party's data, after the row's name if it has one."""
     columns = [labels.tolist()] if ids is None else [ids.values, labels.tolist()]
     header = ["label"] if ids is None else [ids.column, "label"]
     _write_csv(state, "labels.csv", header, zip(*columns, strict=True))

@@ -26,7 +26,7 @@ class EmbeddingEstimator(StarEstimator):
     def _run(
         self, protocol: StarProtocol, parties: Parties, seed: int, how: Options, history: Any
     ) -> Run:
-        how.refuse_kinds(parties.names, protocol.releases)
+        how.preflight(parties.names, protocol.releases)
         return super()._run(protocol, parties, seed, how, history)
 
     def _keep_embedding(self, result: Body) -> None:

@@ -30,7 +30,7 @@ class OneShotKMeans(StarEstimator):
     n_init : int or "auto", default=10
         Starts of each party's own k-means; "auto" makes 10.
     send : {"counts", "radii"}, default="counts"
-        What is sent beside centroids: the number of rows behind them or, where counts may not
+        What is sent beside centroids: their numbers of rows or, where counts may not
         leave, their root mean square radius (parties of unlike size then count alike, and clusters
         of fewer than 10 rows do not count).
     trim : float, default=0.0

@@ -14,7 +14,7 @@ from unpooled.data.tables import LARGEST, Table
 from unpooled.errors import DomainError, InputError
 from unpooled.kernels.lloyd.kmeans import distinct_rows
 from unpooled.losses import Loss
-from unpooled.privacy.policy import POLICIES, Policy
+from unpooled.privacy.policy import POLICIES, Policy, as_policy
 from unpooled.protocols.mesh.shared.starts import NAMES, Start
 from unpooled.types import FloatArray, Parties, PartyId
 
@@ -95,7 +95,7 @@ def _policy(given: Any) -> Policy:
             f"policy={given!r} is not known; give {' or '.join(map(repr, POLICIES))}, a policy of "
             "unpooled.privacy, or a dict with one for each party."
         )
-    return given  # type: ignore[no-any-return]
+    return as_policy(given)
 
 
 def starts(n_init: Any, auto: int = AUTO_STARTS) -> int:

@@ -138,7 +138,7 @@ def _encode(
 def _rest_of_header(
     kind: str, forms: tuple[tuple[str, np.dtype, tuple[int, ...]], ...], limits: Limits
 ) -> bytes:
-    """The header behind its fixed part; most messages have one that was made before."""
+    """The header after its fixed part; most messages have one that was made before."""
     if len(forms) > limits.max_fields:
         raise OversizedMessage(f"{kind!r} has {len(forms)} fields, over {limits.max_fields}.")
     rest = [_packed_name(kind, limits), bytes([len(forms)])]
@@ -212,7 +212,7 @@ class _Seen:
     start: bytes
     """Up to the round."""
     rest: bytes
-    """From behind the round to the first buffer."""
+    """From the end of the round to the first buffer."""
     type_code: int
     kind: str
     quorum: int | None

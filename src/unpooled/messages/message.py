@@ -2,7 +2,7 @@
 
 Three of them travel: a coordinator's :class:`Ask`, a party's :class:`Reply`, a peer's
 :class:`Post`. :class:`Summary` is how a party's step hands its answer to the ledger, together with
-which rows are behind it; of that, only the arrays travel. :class:`Note` is what an algorithm says
+which rows it is about; of that, only the arrays travel. :class:`Note` is what an algorithm says
 to the people who run it: it stays where it is made and feeds progress displays and histories.
 """
 
@@ -19,7 +19,7 @@ from unpooled.types import Array, Body, BoolArray, IntArray, in_c_order
 
 
 def sealed(body: Mapping[str, Array]) -> Body:
-    """The same arrays behind read-only views: nobody can change what has been handed on.
+    """The same arrays as read-only views: nobody can change what has been handed on.
 
     They are in C order, as they are after bytes: what a receiver makes of a message does not
     depend on the way that it came.
@@ -69,7 +69,7 @@ class Summary:
     """A party's answer before it leaves, with what the party's own ledger must know about it."""
 
     body: Body
-    behind: IntArray | None
+    row_groups: IntArray | None
     """Which group each row is summed up in (-1: none); see :mod:`unpooled.privacy.row_groups`. It
     never travels."""
     remark: str = ""

@@ -98,8 +98,8 @@ class Attendance:
 
     def missing_since(self, peer: int) -> int | None:
         """From which exchange on no neighbour heard this peer; None if nobody can tell."""
-        told = [a.since[peer] for a in self._accounts.values() if peer in a.since]
-        return None if not told or HEARD in told else max(told)
+        reported = [a.since[peer] for a in self._accounts.values() if peer in a.since]
+        return None if not reported or HEARD in reported else max(reported)
 
     def _heard(self, peer: int) -> Iterable[int]:
         account = self._accounts.get(peer)

@@ -311,7 +311,7 @@ class MeshPeer:
             del other.posts[n]
         if other.ended_before(n):
             return True
-        at, heard_us = other.told
+        at, heard_us = other.status
         return at > n and heard_us < n  # it went on without us
 
     def _fits(self, other: Neighbour, message: Message, post: Post, n: int) -> bool:
@@ -491,7 +491,7 @@ class MeshPeer:
             self._refuse(other, "out of round", f"word of exchange {at}")
             return
         other.at = max(other.at, at)
-        other.told = max(other.told, (at, heard_us))
+        other.status = max(other.status, (at, heard_us))
         if self._post is None:
             self._say_bye(other, self._exchange - 1)
             return
@@ -514,7 +514,7 @@ class MeshPeer:
             other.words = (decode(words.tobytes()), words.tobytes()) if words.size else None
             other.ended = last
             self._journal.append({"ended": other.name, "last": last}, {"words": words.tobytes()})
-        other.told = max(other.told, (last + 1, heard_us))
+        other.status = max(other.status, (last + 1, heard_us))
         known = np.array(sorted(self.attendance.peers), dtype=np.int64)
         self.node.send(other.name, Post(_SEEN, 0, {"peers": known}), self._exchange)
 

@@ -25,7 +25,7 @@ class Neighbour:
     number: int
     at: int = NEVER
     """The latest exchange it is known to be in."""
-    told: tuple[int, int] = (NEVER, NEVER)
+    status: tuple[int, int] = (NEVER, NEVER)
     """From its status: the exchange it was in, and the last before that in which it heard us."""
     heard: int = NEVER
     """The last exchange in which it was heard, be it that it had nothing to say."""

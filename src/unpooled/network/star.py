@@ -453,8 +453,8 @@ class StarParty:
             self._lines.append({"refused": ask.kind, "round": ask.round, "why": str(refusal)})
             self.node.refuse(event.sender, "refused", str(refusal))
             # What is wrong with rows may be said in their values.
-            told = why_it_leaves(refusal) if isinstance(refusal, InputError) else str(refusal)
-            self._say(_REFUSAL, told, event.exchange)
+            reason = why_it_leaves(refusal) if isinstance(refusal, InputError) else str(refusal)
+            self._say(_REFUSAL, reason, event.exchange)
             return
         except WireError as error:
             raise ProtocolError(

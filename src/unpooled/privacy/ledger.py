@@ -19,7 +19,7 @@ from unpooled.errors import ProtocolError, UndeclaredRelease
 from unpooled.messages.codec import body_size
 from unpooled.messages.message import Ask, Post, Reply
 from unpooled.messages.release import Release
-from unpooled.privacy.policy import Exit, Policy
+from unpooled.privacy.policy import Policy, ReleaseRequest
 from unpooled.privacy.row_groups import Audit
 from unpooled.privacy.traffic import Entry
 from unpooled.types import Body, FloatArray, IntArray, PartyId
@@ -43,7 +43,7 @@ class Ledger:
     """Checks and counts what the users of one block release, and what reaches them.
 
     ``weights`` are those of a star party's rows: with them the ledger works out how few rows could
-    be told apart from everything that has left.
+    be distinguished from everything that has left.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Ledger:
     @property
     def memory(self) -> Body:
         """What has left so far, for a later process of the same party: counts, and the atoms."""
-        told = {} if self._audit is None else {"atoms": self._audit.atoms}
-        return {"rounds": self._rounds, "floats": self._floats, **told}
+        groups = {} if self._audit is None else {"atoms": self._audit.atoms}
+        return {"rounds": self._rounds, "floats": self._floats, **groups}
 
     def remember(self, memory: Body) -> None:
         """Goes on counting from what an earlier process had let out."""
@@ -96,12 +96,12 @@ class Ledger:
         message: Sent,
         copies: IntArray,
         exchange: int,
-        behind: IntArray | None = None,
+        row_groups: IntArray | None = None,
     ) -> Sent | None:
         """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
         A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its
-        own entry. ``behind`` says which rows are behind a star party's message.
+        own entry. ``row_groups`` says which rows a star party's message is about.
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)
@@ -109,20 +109,20 @@ class Ledger:
         rounds = self._rounds + times * (copies > 0)
         total = self._floats + floats * times * copies
         body = self._policy.review(
-            Exit(
+            ReleaseRequest(
                 party=self.names[0] if len(self.names) == 1 else f"{self.names[0]} and others",
                 release=release,
                 round=message.round,
                 body=message.body,
                 total_rounds=_most(rounds),
                 total_floats=_most(total),
-                count=partial(self._fewest, release, message.body, behind),
+                count=partial(self._smallest_group, release, message.body, row_groups),
             )
         )
         if body is None:
             return None
-        if self._audit is not None and behind is not None:
-            self._audit.record(behind)
+        if self._audit is not None and row_groups is not None:
+            self._audit.record(row_groups)
         if body is not message.body:
             self._refuse_reshaped(message, body)
             message = replace(message, body=body)
@@ -145,15 +145,18 @@ class Ledger:
         if text:
             self.remarks.append(Remark(kind, round, text))
 
-    def _fewest(self, release: Release, body: Body, behind: IntArray | None) -> float | None:
-        """The fewest rows told apart; 0 where a star's protocol should say but does not."""
+    def _smallest_group(
+        self, release: Release, body: Body, row_groups: IntArray | None
+    ) -> float | None:
+        """The fewest rows that can be distinguished; 0 where a star's protocol should say but does
+        not."""
         if self._audit is None or set(release.discloses) == {"model"}:
             return None
-        if behind is None:
+        if row_groups is None:
             return 0.0
-        if (np.asarray(behind) < 0).all() and any(value.any() for value in body.values()):
-            return 0.0  # numbers that no row is behind
-        return self._audit.fewest(behind)
+        if (np.asarray(row_groups) < 0).all() and any(value.any() for value in body.values()):
+            return 0.0  # numbers that are about no row
+        return self._audit.smallest_group(row_groups)
 
     def _declared(self, kind: str, body: Body) -> Release:
         release = self._releases.get(kind)

@@ -1,8 +1,8 @@
-"""How few rows can be told apart from everything that has left.
+"""How few rows can be distinguished from everything that has left.
 
-A release of sums over groups of rows says which group each row is in, by ``behind``: one label
+A release of sums over groups of rows says which group each row is in, by ``row_groups``: one label
 per row, -1 for a row that is in none. Rows that had the same labels in every release so far
-cannot be told apart: call such a set an *atom*. Each sum that left is a sum over whole atoms, so
+cannot be distinguished: call such a set an *atom*. Each sum that left is a sum over whole atoms, so
 is every sum, difference or other linear combination of any number of them, and with the total of
 all rows given too. If every atom has at least m rows, nothing that can be computed from the
 releases in this way is about fewer than m rows. Pairs of rounds, unions of clusters, remainders
@@ -73,21 +73,21 @@ class Audit:
     def atoms(self, known: IntArray) -> None:
         self._atoms, self._recorded, self._split_by = known, [], None
 
-    def fewest(self, behind: IntArray) -> float:
-        """The fewest rows that could be told apart if this left too."""
+    def smallest_group(self, row_groups: IntArray) -> float:
+        """The fewest rows that could be distinguished if this left too."""
         known = self.atoms
-        atoms = self._atoms_after(behind)
+        atoms = self._atoms_after(row_groups)
         if atoms is known and not atoms.any():
             return np.inf  # nothing was said of any row, now or before
         sizes = effective_sizes(atoms, self._weights, int(atoms.max()) + 1)
         return float(sizes[sizes > 0].min(initial=np.inf))
 
-    def record(self, behind: IntArray) -> None:
+    def record(self, row_groups: IntArray) -> None:
         """This has left."""
-        self._recorded.append(behind)
+        self._recorded.append(row_groups)
 
-    def _atoms_after(self, behind: IntArray) -> IntArray:
-        labels = np.asarray(behind)
+    def _atoms_after(self, row_groups: IntArray) -> IntArray:
+        labels = np.asarray(row_groups)
         if labels.shape != self._atoms.shape or labels.dtype.kind != "i" or (labels < -1).any():
             return np.arange(len(self._atoms))  # no label per row: anything may have been said
         return self._atoms if (labels == -1).all() else split_atoms(self._atoms, labels)

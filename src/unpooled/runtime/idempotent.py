@@ -1,4 +1,4 @@
-"""A star party behind a network, where questions come in bytes and may come twice.
+"""A star party on a network, where questions come in bytes and may come twice.
 
 The network may deliver a question again, because an answer was lost or late, and the party's
 process may be another one by then. The same question gets the same bytes, without anything being

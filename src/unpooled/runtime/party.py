@@ -65,7 +65,7 @@ class PartyRuntime:
         policy: Policy,
         route: Route = DIRECT,
     ) -> None:
-        self.data = replace(_counting(data), min_count=getattr(policy, "min_count", 1))
+        self.data = replace(_counting(data), min_count=policy.min_count)
         self.ledger = Ledger((data.name,), protocol.releases, policy, self.data.weights)
         self._steps = protocol.steps
         self._state: Body = {}
@@ -103,7 +103,7 @@ class PartyRuntime:
         said, state = self._step(ask, rng)
         summary = said if isinstance(said, Summary) else Summary(said, None)
         reply = self.ledger.send(
-            Reply(ask.kind, summary.body, ask.round), copies, exchange, summary.behind
+            Reply(ask.kind, summary.body, ask.round), copies, exchange, summary.row_groups
         )
         if reply is None:
             return None

@@ -14,7 +14,6 @@ from unpooled.graphs.topology import Topology
 from unpooled.messages.codec import decode, encode
 from unpooled.messages.message import Note, Post, sealed
 from unpooled.privacy.ledger import Ledger
-from unpooled.privacy.policy import Deployment, Study
 from unpooled.privacy.traffic import Traffic
 from unpooled.protocols.mesh.base import Block, Heard, MeshProtocol
 from unpooled.runtime.run import Run
@@ -64,11 +63,7 @@ def run_mesh(
 def _unwatched(options: Options, parties: Parties) -> bool:
     """Whether nobody looks at what users say in between: policies that ship look at totals only."""
     policy = options.policy_of(*parties.names)
-    return (
-        options.watch is None
-        and not options.through_codec
-        and isinstance(policy, (Study, Deployment))
-    )
+    return options.watch is None and not options.through_codec and not policy.sees_every_release
 
 
 class _Host:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from unpooled.errors import InputError
 from unpooled.messages.message import Message
 from unpooled.messages.release import Release
-from unpooled.privacy.policy import STUDY, Deployment, Policy
+from unpooled.privacy.policy import STUDY, Policy, RunRequest, as_policy
 from unpooled.simulate.faults import Fault
 from unpooled.types import PartyId
 
@@ -33,7 +33,7 @@ class Options:
     def policy_of(self, *users: PartyId) -> Policy:
         """The policy of the users that one host carries."""
         if not isinstance(self.policy, Mapping):
-            return self.policy
+            return as_policy(self.policy)
         missing = [name for name in users if name not in self.policy]
         if missing:
             raise InputError(f"Party {missing[0]} has no policy; name one for every party.")
@@ -43,12 +43,15 @@ class Options:
                 f"Parties {users[0]} and others share a host but not a policy; give each a block "
                 "of its own (blocks=number of parties)."
             )
-        return own[0]
+        return as_policy(own[0])
 
-    def refuse_kinds(self, names: Iterable[PartyId], releases: Sequence[Release]) -> None:
+    def preflight(
+        self,
+        names: Iterable[PartyId],
+        releases: Sequence[Release],
+        total_floats: int | None = None,
+    ) -> None:
         """Refuses what a party's policy never lets out, before a long run that would come to it."""
         for name in names:
-            policy = self.policy_of(name)
-            if isinstance(policy, Deployment):
-                for release in releases:
-                    policy.refuse_kind(name, release)
+            request = RunRequest(name, tuple(releases), total_floats=total_floats)
+            self.policy_of(name).preflight(request)

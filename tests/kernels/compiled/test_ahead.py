@@ -72,7 +72,7 @@ def test_code_older_than_a_source_is_dropped(tmp_path: Path) -> None:
 def test_waits_are_explained_in_one_line_wherever_it_goes() -> None:
     """In a pipe: a program that has set up no log, as most have not."""
     code = (
-        "from unpooled.kernels import _jit\n"
+        "from unpooled.kernels.compiled import _jit\n"
         "with _jit.waits_explained():\n    pass\n"
         "with _jit.waits_explained():\n"
         "    _jit.numba.njit(lambda x: x + 1)(1)\n    _jit.numba.njit(lambda x: x + 2)(1)\n"

@@ -282,9 +282,9 @@ def test_numbers_that_are_for_other_rows_are_refused() -> None:
     digests = np.array([dspgd.digest(name) for name in parties.names], dtype=np.uint64)
     whole = {"vector": np.ones(sum(SIZES)), "party": digests, "size": np.array(SIZES), **told}
     for change, words in (
-        ({"party": digests[1:], "size": np.array(SIZES[1:])}, "was not told which numbers"),
-        ({"party": digests[[0, 0, 1]]}, "was not told which numbers"),
-        ({"size": np.array([16, 20, 12])}, "was not told which numbers"),
+        ({"party": digests[1:], "size": np.array(SIZES[1:])}, "was not sent which numbers"),
+        ({"party": digests[[0, 0, 1]]}, "was not sent which numbers"),
+        ({"size": np.array([16, 20, 12])}, "was not sent which numbers"),
         ({"vector": np.ones(SIZES[0] - 1)}, "was sent too few numbers"),
     ):
         site = PartyRuntime(protocol, parties[0], (0, 0), STUDY)

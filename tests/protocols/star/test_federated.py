@@ -410,11 +410,11 @@ def test_remembering_changes_no_answer(world: str, seed: int) -> None:
     for centers in questions(rows, seed):
         expected = plain_answer(rows, weights, centers)
         said, after = sums.cluster_sums(party, state, {"centers": centers}, rng)
-        assert np.array_equal(said.behind, expected["labels"])
+        assert np.array_equal(said.row_groups, expected["labels"])
         assert_equal_answers(said, expected)
         # A party that has forgotten everything, and one that begins in another process.
         forgot, _ = sums.cluster_sums(party, {}, {"centers": centers}, rng)
-        assert np.array_equal(forgot.behind, said.behind)
+        assert np.array_equal(forgot.row_groups, said.row_groups)
         assert_equal_answers(forgot, expected)
         state = decode_state(encode_state(sealed(after)))
         if rng.random() < 0.1:
@@ -431,14 +431,14 @@ def test_remembering_changes_no_answer_of_a_party_with_a_minimum_count(
     rng = np.random.default_rng(0)
     state: Any = {}
     for centers in questions(rows, 0):
-        atoms = {name: state[name] for name in ("atoms", "told") if name in state}
+        atoms = {name: state[name] for name in ("atoms", "released") if name in state}
         said, after = sums.cluster_sums(party, state, {"centers": centers}, rng)
         anew, after_anew = sums.cluster_sums(party, atoms, {"centers": centers}, rng)
-        assert np.array_equal(said.behind, anew.behind)
+        assert np.array_equal(said.row_groups, anew.row_groups)
         assert said.remark == anew.remark
         assert np.array_equal(after["atoms"], after_anew["atoms"])
-        assert np.array_equal(after["told"], after_anew["told"])
-        assert_equal_answers(said, plain_answer(rows, weights, centers, said.behind))
+        assert np.array_equal(after["released"], after_anew["released"])
+        assert_equal_answers(said, plain_answer(rows, weights, centers, said.row_groups))
         state = after
 
 
@@ -513,11 +513,11 @@ def test_a_party_with_very_many_rows_remembers_nothing(monkeypatch: pytest.Monke
     rows, weights = awkward("blobs")
     party, rng = Parties.of([rows], weights=[weights])[0], np.random.default_rng(0)
     monkeypatch.setattr(sums, "MOST_REMEMBERED", len(rows) - 1)
-    for min_count, names in ((1, set()), (3, {"atoms", "told"})):
+    for min_count, names in ((1, set()), (3, {"atoms", "released"})):
         own = replace(party, min_count=min_count)
         said, state = sums.cluster_sums(own, {}, {"centers": rows[:4]}, rng)
         assert set(state) == names
-        assert_equal_answers(said, plain_answer(rows, weights, rows[:4], said.behind))
+        assert_equal_answers(said, plain_answer(rows, weights, rows[:4], said.row_groups))
 
 
 def test_what_does_not_fit_is_forgotten() -> None:
@@ -550,7 +550,7 @@ def test_what_is_beyond_all_numbers_is_looked_at_anew(scale: float) -> None:
         for centers in (rows[:3], scale * rows[:3], rows[3:6], rows[3:6] + 1e-3):
             said, state = sums.cluster_sums(party, state, {"centers": centers}, rng)
     expected = plain_answer(rows, party.weights, centers)
-    assert np.array_equal(said.behind, expected["labels"])
+    assert np.array_equal(said.row_groups, expected["labels"])
     assert_equal_answers(said, expected)
 
 

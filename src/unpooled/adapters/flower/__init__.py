@@ -1,6 +1,6 @@
 """Runs a protocol with a coordinator over Flower (flwr), for sites that run Flower already.
 
-The coordinator is a ServerApp, every party a ClientApp behind its own SuperNode::
+The coordinator is a ServerApp, every party a ClientApp at its own SuperNode::
 
     app = server_app(agreed, keep)        # whoever starts the run
     app = client_app(agreed, load_data)   # every site

@@ -232,7 +232,7 @@ def _word(message: Message, node: int, ask: Ask, n_parties: int) -> Word:
         word = word_of(message)
     except MalformedMessage as error:
         raise MalformedMessage(f"Node {node} did not answer {ask.kind!r}: {error}") from None
-    if word.status == "behind":
+    if word.status == "outdated":
         # Flower may bring the next question before it has put away what the last one left.
         raise _Unheard(word.text)
     if not 0 <= word.number < n_parties:

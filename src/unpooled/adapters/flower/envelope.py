@@ -21,7 +21,7 @@ LONGEST = 1000
 """Letters of a sentence or a name that are kept."""
 
 
-class Behind(ProtocolError):
+class Outdated(ProtocolError):
     """The coordinator has answers that the party does not remember."""
 
 
@@ -46,7 +46,7 @@ class Word:
     """-1 if the party does not know."""
     party: PartyId
     status: str
-    """answer, withheld, refused (by its policy), behind (its memory is), or failed."""
+    """answer, withheld, refused (by its policy), outdated (its memory is), or failed."""
     answer: bytes = b""
     text: str = ""
 

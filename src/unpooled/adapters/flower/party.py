@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, UserConfig
@@ -15,7 +14,7 @@ from unpooled.adapters.flower.envelope import (
     KEY,
     LONGEST,
     Agreed,
-    Behind,
+    Outdated,
     Question,
     Word,
     agreement_of,
@@ -34,7 +33,7 @@ from unpooled.errors import (
 from unpooled.messages.codec import decode
 from unpooled.messages.conform import misfit
 from unpooled.messages.message import Ask
-from unpooled.privacy.policy import DEPLOYMENT, POLICIES, Deployment, Policy, Study
+from unpooled.privacy.policy import POLICIES, Policy, as_policy
 from unpooled.runtime.agreement import Agreement
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
@@ -86,7 +85,7 @@ def _said(
         answer = _answer(question, clerk, number, context)
     except (LedgerRefusal, ProtocolError, WireError) as error:
         _LOG.warning("Nothing is sent: %s", error)
-        status = "behind" if isinstance(error, Behind) else "failed"
+        status = "outdated" if isinstance(error, Outdated) else "failed"
         if isinstance(error, PolicyRefusal):
             status = "refused"
         return Word(number, name, status, text=str(error))
@@ -126,15 +125,12 @@ def _policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
             f"Party {name} has policy={chosen!r} in its SuperNode's node config or its app, which "
             f"is not known; give {' or '.join(map(repr, POLICIES))}."
         )
+    policy = as_policy(chosen)
     if "min-count" not in config:
-        return chosen
+        return policy
     least: Any = config["min-count"]
     try:
-        if isinstance(chosen, Study):
-            chosen = DEPLOYMENT
-        if not isinstance(chosen, Deployment):
-            raise InputError(f"min-count={least!r} goes with the deployment policy only.")
-        return replace(chosen, min_count=least)
+        return policy.with_min_count(least)
     except InputError as error:
         raise ProtocolError(f"In the node config of party {name}, {error}") from None
 
@@ -187,7 +183,7 @@ def _answer(
     if isinstance(kept, bytes):
         clerk.remember(kept)
     if number >= len(question.answered) or clerk.answered < question.answered[number]:
-        raise Behind(
+        raise Outdated(
             f"Party {clerk.site.data.name} has lost its memory of this run, as it does when its "
             "SuperNode is restarted; begin a new run."
         )

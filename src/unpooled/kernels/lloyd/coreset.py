@@ -81,12 +81,12 @@ def draw(
         else np.empty(0, dtype=np.int64)
     )
     counts = rate / price[drawn]
-    behind = np.asarray(np.bincount(labels, weights, len(centers)), float)
+    total_weights = np.asarray(np.bincount(labels, weights, len(centers)), float)
     return Part(
         rows=rows[drawn],
         weights=counts,
         centers=centers,
-        center_weights=behind - np.bincount(labels[drawn], counts, len(centers)),
+        center_weights=total_weights - np.bincount(labels[drawn], counts, len(centers)),
     )
 
 

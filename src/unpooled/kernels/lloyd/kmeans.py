@@ -35,7 +35,7 @@ class Clustering:
     centers: FloatArray
     labels: IntArray
     counts: FloatArray
-    """The weight behind each centre."""
+    """The weight of each cluster's rows."""
 
 
 def cluster(

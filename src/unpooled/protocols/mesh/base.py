@@ -59,8 +59,8 @@ class Block:
         alone: bool = False,
     ) -> Block:
         """The block of ``users``, whose rows are ``parties``, under their policy."""
-        least = getattr(policy, "min_count", 1)
-        return cls(parties, graph.neighbourhood(users), graph, seed, least, alone)
+        near = graph.neighbourhood(users)
+        return cls(parties, near, graph, seed, policy.min_count, alone)
 
     @property
     def reach(self) -> int:

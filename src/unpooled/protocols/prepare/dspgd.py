@@ -163,9 +163,9 @@ class Run:
         return int(self.onto.shape[1])
 
     @property
-    def told(self) -> Body:
+    def question(self) -> Body:
         """What goes with every question."""
-        return {**self.draw.told, _DRAW: np.array([self.iteration], dtype=np.int64)}
+        return {**self.draw.question, _DRAW: np.array([self.iteration], dtype=np.int64)}
 
     def mapped(self, step: FloatArray) -> FloatArray:
         """M after a step."""
@@ -235,11 +235,11 @@ class CompressedDSPGD(DSPGD):
     def _eigenpairs(self, run: Run) -> Finding:
         lanczos = Lanczos(run.rng.normal(size=self.kernel.n_features + run.rank))
         first: Ask | None = Ask(
-            "turn", {"step": run.step, "vector": lanczos.vector, **run.told}, run.iteration
+            "turn", {"step": run.step, "vector": lanczos.vector, **run.question}, run.iteration
         )
         count = 0
         while count == 0 or not self._converged(lanczos, run):
-            again = Ask("product", {"vector": lanczos.vector, **run.told}, run.asked)
+            again = Ask("product", {"vector": lanczos.vector, **run.question}, run.asked)
             replies = yield first or again
             run.asked += first is None
             first = None
@@ -263,7 +263,7 @@ class CompressedDSPGD(DSPGD):
 
     def product(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """W' W c over the party's rows; their Gram matrix W' W is kept, unless it is large."""
-        weights, behind, remark = used_weights(data)
+        weights, row_groups, remark = used_weights(data)
         draw, vector = int(body[_DRAW][0]), body["vector"]
         _refuse_gap(data, state, draw)
         features = self.kernel.features(body, draw)
@@ -281,7 +281,7 @@ class CompressedDSPGD(DSPGD):
             scores = weights * (scores + matmul(scaled, vector[d:]))
             back = sqrt(eta) * features.pulled_back(data.rows, scores[:, None])[:, 0]
             answer = np.concatenate([back, matmul_tn(scaled, scores)])
-        return Summary({"product": finite(answer, features)}, behind, remark), known
+        return Summary({"product": finite(answer, features)}, row_groups, remark), known
 
 
 def _refuse_gap(data: PartyData, state: Body, draw: int) -> None:
@@ -358,10 +358,10 @@ class UncompressedDSPGD(DSPGD):
         lefts: list[FloatArray] = []
         while not lefts or not self._converged(lanczos, run):
             vector = lanczos.vector
-            question = {"vector": vector, **addresses, **run.told}
+            question = {"vector": vector, **addresses, **run.question}
             replies = yield Ask("left", question, run.asked)
             lefts.append(np.sum([reply["sums"] for reply in replies.values()], axis=0))
-            replies = yield Ask("right", {"vector": lefts[-1], **run.told}, run.asked)
+            replies = yield Ask("right", {"vector": lefts[-1], **run.question}, run.asked)
             scores = np.concatenate([reply["scores"] for reply in replies.values()])
             run.asked += 1
             by_held = matmul(held, matmul_tn(held, vector))
@@ -389,7 +389,7 @@ class UncompressedDSPGD(DSPGD):
         ends = np.cumsum(body["size"])
         mine = np.flatnonzero(body["party"] == np.uint64(digest(data.name)))
         if len(mine) != 1 or body["size"][mine[0]] != len(data.rows):
-            raise ProtocolError(f"Party {data.name} was not told which numbers are for its rows.")
+            raise ProtocolError(f"Party {data.name} was not sent which numbers are for its rows.")
         end = int(ends[mine[0]])
         own = body["vector"][end - len(data.rows) : end]
         if len(own) != len(data.rows):

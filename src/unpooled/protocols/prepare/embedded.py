@@ -35,7 +35,7 @@ class Embedded(StarProtocol):
 
     @property
     @abstractmethod
-    def told(self) -> Release:
+    def parameters(self) -> Release:
         """What says how rows are embedded: its fields go with every question of ``inner``."""
 
     @property
@@ -48,7 +48,7 @@ class Embedded(StarProtocol):
         """The coordinator's side of that."""
 
     @abstractmethod
-    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
+    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
         """h(x) for every row; ProtocolError if nothing can be embedded so."""
 
     def in_columns(self, result: Body) -> FloatArray | None:
@@ -60,7 +60,7 @@ class Embedded(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        inner = (_joined(self._resized(ask), self.told) for ask in self.inner.asks)
+        inner = (_joined(self._resized(ask), self.parameters) for ask in self.inner.asks)
         return (*self.finding[1], *inner)
 
     @property
@@ -70,30 +70,30 @@ class Embedded(StarProtocol):
 
     @property
     def shared(self) -> Release:
-        return _joined(self._resized(self.inner.shared), self.told)
+        return _joined(self._resized(self.inner.shared), self.parameters)
 
     def embedded(self, rows: FloatArray, result: Body) -> FloatArray:
         return self.inner.embedded(self.embed(rows, result), result)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        told, kept = yield from self.find(rng)
+        parameters, kept = yield from self.find(rng)
         inner = self.inner.coordinator(rng)
         replies = None
         while True:
             try:
                 said = inner.send(replies)  # type: ignore[arg-type]
             except StopIteration as end:
-                return {**end.value, **told, **kept}
+                return {**end.value, **parameters, **kept}
             replies = yield (
-                replace(said, body={**said.body, **told}) if isinstance(said, Ask) else said
+                replace(said, body={**said.body, **parameters}) if isinstance(said, Ask) else said
             )
 
     def _on_embedding(self, step: Step) -> Step:
         """The step on embedded rows."""
-        told = self.told.fields
+        parameters = self.parameters.fields
 
         def answer(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-            rest = {name: value for name, value in body.items() if name not in told}
+            rest = {name: value for name, value in body.items() if name not in parameters}
             if not self.keeps_rows:
                 return step(replace(data, rows=self.embed(data.rows, body)), state, rest, rng)
             if _ROWS not in state:  # what else is there is of how the embedding was found
@@ -117,13 +117,13 @@ class Embedded(StarProtocol):
         return replace(release, shapes=shapes)
 
 
-def _joined(ask: Release, told: Release) -> Release:
+def _joined(ask: Release, parameters: Release) -> Release:
     return replace(
         ask,
-        fields=(*ask.fields, *told.fields),
-        discloses=tuple(dict.fromkeys((*ask.discloses, *told.discloses))),
-        why=f"{ask.why}; and {told.why}",
-        shapes={**ask.shapes, **told.shapes},
-        bounds={**ask.bounds, **told.bounds},
-        types={**ask.types, **told.types},
+        fields=(*ask.fields, *parameters.fields),
+        discloses=tuple(dict.fromkeys((*ask.discloses, *parameters.discloses))),
+        why=f"{ask.why}; and {parameters.why}",
+        shapes={**ask.shapes, **parameters.shapes},
+        bounds={**ask.bounds, **parameters.bounds},
+        types={**ask.types, **parameters.types},
     )

@@ -47,9 +47,9 @@ class Kernel:
             raise ProtocolError(f"There are no features of gamma={gamma:g} and seed {seed}.")
         return Features(self.name, gamma, self.n_features, seed, draw, self.frequencies, self.form)
 
-    def embedded(self, rows: FloatArray, told: Body) -> FloatArray:
+    def embedded(self, rows: FloatArray, parameters: Body) -> FloatArray:
         """h(x) for every row, from γ, the seed and the map."""
-        onto = told[MAP]
+        onto = parameters[MAP]
         if not len(onto) or len(onto) % self.n_features:
             raise ProtocolError(
                 f"A map of {len(onto)} lines does not go with {self.n_features} features."
@@ -57,7 +57,7 @@ class Kernel:
         out = np.zeros((len(rows), onto.shape[1]))
         for draw, start in enumerate(range(0, len(onto), self.n_features), start=1):
             part = onto[start : start + self.n_features]
-            features = self.features(told, draw)
+            features = self.features(parameters, draw)
             out += finite(features.project(rows, part), features)
         return out
 
@@ -93,7 +93,7 @@ class Draw:
     means: FloatArray | None
 
     @property
-    def told(self) -> Body:
+    def question(self) -> Body:
         """What goes with every question."""
         return {GAMMA: np.array([self.gamma]), SEED: np.array([self.seed], dtype=np.int64)}
 
@@ -133,7 +133,7 @@ class Solver(ABC):
 
 
 def used_weights(data: PartyData) -> tuple[FloatArray, np.ndarray, str]:
-    """The weights by which a party's rows count in sums over all of them, and who is behind.
+    """The weights by which a party's rows count in sums over all of them, and their row groups.
 
     Where its policy has a minimum that they do not reach, none counts.
     """

@@ -85,15 +85,15 @@ class RandomFeatureKMeans(OnFeatures):
         return self.kernel.n_features
 
     @property
-    def told(self) -> Release:
+    def parameters(self) -> Release:
         return about_features(Release("features", (), ("model",), "which features to take"))
 
     def find(self, rng: np.random.Generator) -> Finding:
         draw = yield from self._drawn(rng)
-        return draw.told, {}
+        return draw.question, {}
 
-    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
-        features = self.kernel.features(told)
+    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+        features = self.kernel.features(parameters)
         return finite(features.transform(rows), features)
 
 
@@ -109,7 +109,7 @@ class KernelKMeans(OnFeatures):
     name: ClassVar[str] = "kernel k-means"
 
     @property
-    def told(self) -> Release:
+    def parameters(self) -> Release:
         why = "the map by which rows are embedded"
         shapes = {MAP: (AtMost(self.draws * self.kernel.n_features), self.n_components)}
         release = Release("map", (MAP,), ("model",), why, shapes=shapes, bounds={MAP: FINITE})
@@ -132,10 +132,10 @@ class KernelKMeans(OnFeatures):
         weights = np.where(values > 0, values, 1.0) ** (self.power - 0.5)
         onto = solution.onto * signs(solution.onto)
         onto[:, : len(values)] *= weights
-        return {**draw.told, MAP: onto}, {"eigenvalues": values}
+        return {**draw.question, MAP: onto}, {"eigenvalues": values}
 
-    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
-        embedded = self.kernel.embedded(rows, told)
+    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+        embedded = self.kernel.embedded(rows, parameters)
         if self.normalise:
             length = lengths(embedded)[:, None]
             embedded /= np.where(length > 0, length, 1.0)

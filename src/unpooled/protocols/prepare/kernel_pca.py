@@ -9,15 +9,15 @@ mathematics of the span, of sketches and of leverage is in :mod:`unpooled.kernel
 2. ``sketch`` (disEmbed): rows are embedded by t numbers, e(x) = S' z(x), from D random features and
    a normal matrix S (D, t) / t^½ that all parties make from one seed. Party i sends E_i T_i (t, p).
    With [E_1 T_1, E_2 T_2, ...] = B Σ A' the coordinator has F = Σ^+ B'.
-3. ``leverage`` (disLS): F is told; a row's leverage score is w |F e(x)|², which is near what it is
+3. ``leverage`` (disLS): F is sent; a row's leverage score is w |F e(x)|², which is near what it is
    for all of E, w e(x)' (E E')^+ e(x). Parties answer with the sum of their scores.
 4. ``draw``, round 0 (repDisk): a fifth of the points, P, allotted to parties in proportion to their
    sums, and drawn by each in proportion to the scores.
-5. ``residual``: P is told; φ(x) has beyond the span of φ(P) a rest of squared length
+5. ``residual``: P is sent; φ(x) has beyond the span of φ(P) a rest of squared length
    r(x) = k(x, x) - k(x, P) k(P, P)^+ k(P, x). Parties answer with the sum of w r(x).
 6. ``draw``, round 1: the other points, allotted and drawn in the same way in proportion to w r(x).
    So they go where P says least, and never to a row in the span: there r is zero.
-7. ``project`` (disLR): Y is told; in coordinates of an orthonormal basis of the span of φ(Y), rows
+7. ``project`` (disLR): Y is sent; in coordinates of an orthonormal basis of the span of φ(Y), rows
    are π(x) = R' k(Y, x), with R = k(Y, Y)^{-½}. Party i sends Π_i T_i (|Y|, p).
    The s leading left singular vectors W of all these side by side are near those of Π, and the
    embedding is h(x) = W' R' k(Y, x): kernel PCA (not centred) within the span. Eigenvalues are the
@@ -83,7 +83,7 @@ class KernelPCAKMeans(OnFeatures):
     name: ClassVar[str] = "k-means on distributed kernel PCA"
 
     @property
-    def told(self) -> Release:
+    def parameters(self) -> Release:
         points = AtMost(self.n_points, POINTS)
         return Release(
             "map",
@@ -161,12 +161,12 @@ class KernelPCAKMeans(OnFeatures):
 
     def find(self, rng: np.random.Generator) -> Finding:
         draw = yield from self._drawn(rng)
-        replies = yield Ask("sketch", draw.told)
+        replies = yield Ask("sketch", draw.question)
         factor = whitening(gathered(replies, "sketch"))
-        replies = yield Ask("leverage", {"factor": factor, **draw.told})
+        replies = yield Ask("leverage", {"factor": factor, **draw.question})
         many = -(-self.n_points // LEVERAGE_PART)
         first = yield from self._ask_for_rows(replies, "leverage", many, 0, rng)
-        scale = {GAMMA: draw.told[GAMMA]}
+        scale = {GAMMA: draw.question[GAMMA]}
         replies = yield Ask("residual", {**scale, POINTS: first})
         left = gathered(replies, "residual").sum()
         yield Note(0, {"points": np.array(len(first)), "residual": np.array(left)})
@@ -180,8 +180,8 @@ class KernelPCAKMeans(OnFeatures):
         singular, right = leading(gathered(replies, "project"), self.n_components)
         onto = matmul_nt(Span(self.kernel.name, draw.gamma, points).root, right)
         values = np.pad(singular**2, (0, self.n_components - len(singular)))
-        told = {**scale, POINTS: points, MAP: padded(onto, self.n_components)}
-        return told, {"eigenvalues": values}
+        parameters = {**scale, POINTS: points, MAP: padded(onto, self.n_components)}
+        return parameters, {"eigenvalues": values}
 
     def _ask_for_rows(
         self,
@@ -196,11 +196,11 @@ class KernelPCAKMeans(OnFeatures):
         drawn = yield Ask("draw", allotted, number)
         return np.unique(gathered(drawn, "rows"), axis=0)
 
-    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
-        points, onto = told[POINTS], told[MAP]
+    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+        points, onto = parameters[POINTS], parameters[MAP]
         if not len(points) or len(points) != len(onto):
             raise ProtocolError(f"A map of {len(onto)} lines is not one of {len(points)} points.")
-        return self._span(told).onto(rows, onto)
+        return self._span(parameters).onto(rows, onto)
 
     def sketched(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator

@@ -12,7 +12,7 @@ means differ by chance, and most where the rows do; where they are not, by more.
 
 **What the coordinator learns.** G_i V for 2 b directions of its choice; a coordinator that does not
 keep to the protocol may ask for all D and has G_i. The features being known to everybody, that is
-the party's rows but for their order as soon as D exceeds by far what the rows can be told by: it
+the party's rows but for their order as soon as D exceeds by far what identifies the rows: it
 allows an exact test whether a given row is among fewer than D rows, and at toy sizes gives the rows
 themselves. The sum over parties is all that is needed; adding it up securely is the remedy.
 
@@ -89,7 +89,7 @@ class BlockKrylov(Solver):
         vectors = self._first(draw, rng)
         basis = products = np.empty((self.kernel.n_features, 0))
         for number in range(self.passes):
-            replies = yield Ask("products", {"vectors": vectors, **draw.told}, number)
+            replies = yield Ask("products", {"vectors": vectors, **draw.question}, number)
             answer = np.sum([reply["products"] for reply in replies.values()], axis=0)
             refuse_silence(int(answer.any()))
             basis, products = np.hstack([basis, vectors]), np.hstack([products, answer])
@@ -108,7 +108,7 @@ class BlockKrylov(Solver):
         n_features = self.kernel.n_features
         known = np.empty((n_features, 0))
         if draw.means is not None:
-            at_means = self.kernel.features(draw.told).transform(draw.means)
+            at_means = self.kernel.features(draw.question).transform(draw.means)
             middle = at_means.mean(axis=0)
             about = np.linalg.svd(at_means - middle, full_matrices=False)[2]
             rank = min(len(at_means) - 1, self.block - 1)
@@ -120,14 +120,14 @@ class BlockKrylov(Solver):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's side. What it keeps of one pass for the next is its Gram matrix."""
-        weights, behind, remark = used_weights(data)
+        weights, row_groups, remark = used_weights(data)
         features, vectors = self.kernel.features(body), body["vectors"]
         if self.kernel.n_features <= MOST_FOR_GRAM:
             gram = state["gram"] if "gram" in state else features.gram(data.rows, weights)
             answer, known = matmul(gram, vectors), {"gram": gram}
         else:
             answer, known = _products(features, data, weights, vectors), {}
-        return Summary({"products": finite(answer, features)}, behind, remark), known
+        return Summary({"products": finite(answer, features)}, row_groups, remark), known
 
 
 def _products(

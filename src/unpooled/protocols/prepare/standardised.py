@@ -40,7 +40,7 @@ class Standardised(Embedded):
     name: ClassVar[str] = "standardised"
 
     @property
-    def told(self) -> Release:
+    def parameters(self) -> Release:
         shapes = {MEAN: (COLUMNS,), SCALE: (COLUMNS,)}
         why = "the mean and deviation of all parties' rows"
         return Release("scale", (MEAN, SCALE), ("model",), why, shapes=shapes)
@@ -54,11 +54,11 @@ class Standardised(Embedded):
         moments = yield from Moments().coordinator(rng)
         return {MEAN: moments["mean"], SCALE: deviation(moments)}, {}
 
-    def embed(self, rows: FloatArray, told: Body) -> FloatArray:
-        if not (told[SCALE] > 0).all():
+    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+        if not (parameters[SCALE] > 0).all():
             raise ProtocolError("The coordinator sent a deviation that is not positive.")
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = (rows - told[MEAN]) / told[SCALE]
+            rows = (rows - parameters[MEAN]) / parameters[SCALE]
         if not (np.abs(rows) <= LARGEST).all():
             raise ProtocolError(
                 f"By the coordinator's scale, standardised rows lie beyond {LARGEST:g}, where no "

@@ -7,7 +7,7 @@ kind and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
 state)``. The reply is named arrays; if they disclose sums or counts, they come in a
-:class:`unpooled.messages.Summary` with the rows behind them, since the ``deployment`` policy
+:class:`unpooled.messages.Summary` with their row groups, since the ``deployment`` policy
 refuses sums of which nothing is known. A party's process may die between two messages, so what it
 remembers is in ``state``, named arrays like everything else, and its random numbers are made afresh
 for every question, from the seed, the party's number and the question's name.

@@ -1,7 +1,7 @@
 """One-shot k-means: weighted k-means of the parties' centroids.
 
 Every party runs k-means with k' clusters and several starts, and sends its centroids with the
-number of rows behind each, once. The coordinator runs k-means on the centroids, weighted by the
+number of rows in each, once. The coordinator runs k-means on the centroids, weighted by the
 counts, and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which
 every set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest
 centre is not that of their centroid:
@@ -166,8 +166,8 @@ class OneShotKMeans(StarProtocol):
         found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
         kept = presentable(found, data)
         if self.send == "radii":
-            behind = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
-            kept = kept[behind[kept] >= _LEAST_FOR_RADII]
+            sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
+            kept = kept[sizes[kept] >= _LEAST_FOR_RADII]
         reply = {"centroids": found.centers[kept]}
         if self.send == "counts":
             reply["counts"] = found.counts[kept]
@@ -178,7 +178,7 @@ class OneShotKMeans(StarProtocol):
             else:
                 reply["scatter"] = scatter
         answer = summary(reply, found, kept)
-        return answer, sums.atoms_after(data, answer.behind)
+        return answer, sums.atoms_after(data, answer.row_groups)
 
 
 def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:

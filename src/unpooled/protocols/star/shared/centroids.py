@@ -91,7 +91,7 @@ def groups(data: PartyData, rng: np.random.Generator) -> tuple[Clustering, IntAr
 
 
 def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:
-    """The answer about the clusters ``kept``, and the rows behind it."""
+    """The answer about the clusters ``kept``, and its row groups."""
     held_back = len(clustering.centers) - len(kept)
     remark = f"{held_back} of {len(clustering.centers)} clusters held back: too few rows"
     return Summary(dict(body), renumbered(clustering.labels, kept), remark if held_back else "")

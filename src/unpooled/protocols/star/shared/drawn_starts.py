@@ -100,7 +100,7 @@ class DrawnStarts(StarProtocol):
         kept = presentable(found, data)
         reply = {"centroids": found.centers[kept], "counts": found.counts[kept]}
         answer = summary(reply, found, kept)
-        return answer, sums.atoms_after(data, answer.behind)
+        return answer, sums.atoms_after(data, answer.row_groups)
 
 
 def _sketch(data: PartyData, n_cells: int, how: str, rng: np.random.Generator) -> Clustering:

@@ -88,29 +88,29 @@ def _held_together(
     is a sum of. Before anything has been said, all rows are one atom.
     """
     atoms = state.get("atoms", np.zeros(len(data.rows), dtype=np.int64))
-    told = state.get("told", np.full(1, enough_rows(data.weights, data.min_count)))
-    if atoms.shape != data.weights.shape or not ((atoms >= 0) & (atoms < len(told))).all():
+    released = state.get("released", np.full(1, enough_rows(data.weights, data.min_count)))
+    if atoms.shape != data.weights.shape or not ((atoms >= 0) & (atoms < len(released))).all():
         # Compiled code follows them wherever they point.
         raise ProtocolError(f"What party {data.name} remembers of its rows does not fit them.")
-    total, weight = sums_by_label(data.rows, data.weights, atoms, len(told))
+    total, weight = sums_by_label(data.rows, data.weights, atoms, len(released))
     means = total / np.where(weight > 0, weight, 1.0)[:, None]
-    together = np.where(told & (weight > 0), label(means, body["centers"]), -1)[atoms]
+    together = np.where(released & (weight > 0), label(means, body["centers"]), -1)[atoms]
     labels = coarsened(atoms, wanted, together, data.weights, data.min_count)
     return labels, atoms_of(split_atoms(atoms, labels), labels)
 
 
-def atoms_of(atoms: IntArray, behind: IntArray) -> Body:
-    """What a party remembers: its atoms, and which of them have been told of."""
-    told = np.zeros(int(atoms.max(initial=-1)) + 1, dtype=bool)
-    told[atoms[behind >= 0]] = True
-    return {"atoms": atoms, "told": told}
+def atoms_of(atoms: IntArray, row_groups: IntArray) -> Body:
+    """What a party remembers: its atoms, and which of them have been released."""
+    released = np.zeros(int(atoms.max(initial=-1)) + 1, dtype=bool)
+    released[atoms[row_groups >= 0]] = True
+    return {"atoms": atoms, "released": released}
 
 
-def atoms_after(data: PartyData, behind: IntArray | None) -> Body:
+def atoms_after(data: PartyData, row_groups: IntArray | None) -> Body:
     """The state of a party whose first answer was about these groups of rows."""
-    if behind is None or data.min_count <= 1:
+    if row_groups is None or data.min_count <= 1:
         return {}
-    return atoms_of(split_atoms(np.zeros_like(behind), behind), behind)
+    return atoms_of(split_atoms(np.zeros_like(row_groups), row_groups), row_groups)
 
 
 def added(replies: Mapping[PartyId, Body]) -> tuple[FloatArray, FloatArray, FloatArray]:
