@@ -129,7 +129,7 @@ class DGC(CentersProtocol):
         weight = float(limits["weight"].max()) if "weight" in limits else _USUAL
         if self._worth_compiling(block, weight) and isinstance(self.loss, DistanceLoss):
             momentum = Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
-            return (yield from self._swiftly(block, x, alpha, pace, stopping, momentum))
+            return (yield from self._compiled_rounds(block, x, alpha, pace, stopping, momentum))
         labels: IntArray = np.full(len(parties.rows), -1)
         y, momentum = x, Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
 
@@ -179,7 +179,7 @@ class DGC(CentersProtocol):
 
             compile_rounds()
 
-    def _swiftly(
+    def _compiled_rounds(
         self,
         block: Block,
         x: FloatArray,
@@ -189,16 +189,16 @@ class DGC(CentersProtocol):
         momentum: Momentum | None,
     ) -> Peer[Body]:
         """The rounds by compiled code."""
-        from unpooled.kernels.compiled.descent import Rest
-        from unpooled.protocols.mesh.shared.compiled_rounds import Swift, kind_of
+        from unpooled.kernels.compiled.rounds import StoppingRule
+        from unpooled.protocols.mesh.shared.compiled_rounds import CompiledRounds, terms_of
 
         assert isinstance(self.loss, DistanceLoss)
-        kind = kind_of(self.loss)
-        assert kind is not None
-        swift = Swift(
+        terms = terms_of(self.loss)
+        assert terms is not None
+        compiled = CompiledRounds(
             block,
             self.loss,
-            kind,
+            terms,
             x,
             self.rho,
             alpha,
@@ -207,26 +207,26 @@ class DGC(CentersProtocol):
         )
         t, y = 0, x
         while t < self.max_rounds:
-            if momentum is None and swift.may_leap and stopping.may_leap:
+            if momentum is None and compiled.may_run_many and stopping.may_leap:
                 units = pace * stopping.scale if stopping.window else np.ones(len(block))
-                rest = Rest(stopping.window, self.tol, units, np.array(stopping.unrest))
-                x, sent, note, rounds, at_rest = swift.leap(x, self.max_rounds - t, rest)
+                rule = StoppingRule(stopping.window, self.tol, units, np.array(stopping.unrest))
+                x, sent, note, rounds, converged = compiled.run_rounds(x, self.max_rounds - t, rule)
                 y = x
                 yield stopping.post(t, sent, times=rounds)
                 yield Note(t, note, times=rounds)
                 t += rounds
-                if stopping.leapt(rounds, at_rest, (rest.largest[0], rest.largest[1])):
+                if stopping.leapt(rounds, converged, (rule.largest[0], rule.largest[1])):
                     break
                 continue
             x_before = x
             for b in range(self.inner_steps):
                 heard = yield from stopping.exchange(t * self.inner_steps + b, y)
                 x_old, y_old = x, y
-                new = swift.step(heard, y, label=b == 0)
+                new = compiled.step(heard, y, label=b == 0)
                 y = x = stopping.move(x, new)
                 if momentum:
                     y = momentum.ahead(x, x - x_old, y_old - new)
-            note = swift.note(x_before, x)
+            note = compiled.note(x_before, x)
             yield Note(t, note)
             distance = note["movement"] / pace
             if momentum:
