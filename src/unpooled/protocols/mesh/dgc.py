@@ -207,7 +207,7 @@ class DGC(CentersProtocol):
         )
         t, y = 0, x
         while t < self.max_rounds:
-            if momentum is None and compiled.may_run_many and stopping.may_leap:
+            if momentum is None and compiled.may_run_many_rounds and stopping.may_leap:
                 units = pace * stopping.scale if stopping.window else np.ones(len(block))
                 rule = StoppingRule(stopping.window, self.tol, units, np.array(stopping.unrest))
                 x, sent, note, rounds, converged = compiled.run_rounds(x, self.max_rounds - t, rule)
