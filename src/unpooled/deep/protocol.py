@@ -58,6 +58,7 @@ from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.products import lengths, matmul
 from unpooled.kernels.linalg.segments import sums_by_label
 from unpooled.kernels.lloyd.kmeans import renumbered
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.privacy.row_groups import enough_rows
@@ -239,11 +240,11 @@ class DeepClustering(Embedded):
         """
         inner = self._clusterer(parameters).coordinator(rng)
         first = int(parameters[_CLUSTERING]) * _ROUNDS_OF_INNER
-        replies: Mapping[PartyId, Body] | None = None
+        replies: Any = None
         present: tuple[PartyId, ...] = ()
         while True:
             try:
-                said = inner.send(replies)  # type: ignore[arg-type]
+                said = inner.send(replies)
             except StopIteration as end:
                 centers: FloatArray = end.value["centers"]
                 break
@@ -251,7 +252,7 @@ class DeepClustering(Embedded):
             if isinstance(said, Ask):
                 body = {**said.body, **parameters}
                 replies = yield replace(said, body=body, round=first + said.round)
-                present = tuple(replies)
+                present = replies.parties if isinstance(replies, Aggregate) else tuple(replies)
         length = lengths(centers)[:, None]
         return centers / np.maximum(length, 1e-12), present
 

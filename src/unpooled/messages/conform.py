@@ -39,7 +39,7 @@ def misfit(
     known = dict(lengths or {})
     for name in release.fields:
         if name not in body:
-            if name in release.shapes:
+            if name in release.shapes and name not in release.optional:
                 return f"field {name!r} is missing"
             continue
         wrong = _wrong_type(release, name, body[name])

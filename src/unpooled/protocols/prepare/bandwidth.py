@@ -11,9 +11,10 @@ Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
 from unpooled.protocols.prepare.moments import Moments
 from unpooled.protocols.star.base import Answer
-from unpooled.protocols.star.shared.centroids import refuse_silence
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.types import Body, FloatArray, PartyData
 
 RELEASE = Release(
     "spread",
@@ -45,11 +46,11 @@ class Spread:
     means: FloatArray
 
 
-def find_spread() -> Generator[Ask | Note, Mapping[PartyId, Body], Spread]:
+def find_spread() -> Generator[Ask | Note, Any, Spread]:
     """The coordinator's side."""
     replies = yield Ask("spread")
     present = [reply for reply in replies.values() if float(reply["weight"][0]) > 0]
-    refuse_silence(len(present))
+    refuse_no_replies(len(present))
     weights = np.array([float(reply["weight"][0]) for reply in present])
     means = np.array([reply["mean"] for reply in present])
     within = sum(float(reply["scatter"][0]) for reply in present)

@@ -41,7 +41,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -64,8 +64,8 @@ from unpooled.protocols.prepare.kernel import (
 from unpooled.protocols.prepare.krylov import MOST_FOR_GRAM
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.coreset import digest
-from unpooled.protocols.star.shared.centroids import refuse_silence
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.types import Body, FloatArray, PartyData
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Eigenpairs:
     products: int
 
 
-Finding: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Eigenpairs]
+Finding: TypeAlias = Generator[Ask | Note, Any, Eigenpairs]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class DSPGD(Solver):
         return Solution(padded(final, self.n_components), before)
 
     def _refuse_nothing_left(self, pairs: Eigenpairs, run: Run) -> None:
-        refuse_silence(int((pairs.values > 0).any()))
+        refuse_no_replies(int((pairs.values > 0).any()))
         raise InputError(
             f"threshold={run.threshold:g} is not below the largest eigenvalue of iteration "
             f"{run.iteration}, {pairs.values.max() / run.eta:g}; give a smaller one or None."
@@ -205,7 +205,15 @@ class CompressedDSPGD(DSPGD):
         why = "the product of the party's Gram matrix of features and the vector asked about"
         bounds = {"product": FINITE}
         return tuple(
-            Release(kind, ("product",), ("sums",), why, shapes=shapes, bounds=bounds)
+            Release(
+                kind,
+                ("product",),
+                ("sums",),
+                why,
+                shapes=shapes,
+                bounds=bounds,
+                additive=("product",),
+            )
             for kind in ("turn", "product")
         )
 
@@ -240,10 +248,10 @@ class CompressedDSPGD(DSPGD):
         count = 0
         while count == 0 or not self._converged(lanczos, run):
             again = Ask("product", {"vector": lanczos.vector, **run.question}, run.asked)
-            replies = yield first or again
+            reply = yield first or again
             run.asked += first is None
             first = None
-            lanczos.take(np.sum([reply["product"] for reply in replies.values()], axis=0))
+            lanczos.take(reply["product"])
             count += 1
         ritz = lanczos.ritz()
         return Eigenpairs(ritz.values, matmul(lanczos.basis, ritz.coordinates), count)
@@ -300,7 +308,14 @@ class UncompressedDSPGD(DSPGD):
     def releases(self) -> tuple[Release, ...]:
         why = "a combination of the features of every row, for rows weighted as was asked"
         return (
-            Release("sizes", ("rows",), ("counts",), "how many rows", shapes={"rows": (1,)}),
+            Release(
+                "sizes",
+                ("rows",),
+                ("counts",),
+                "how many rows",
+                shapes={"rows": (1,)},
+                union=("rows",),
+            ),
             Release(
                 "left",
                 ("sums",),
@@ -308,6 +323,7 @@ class UncompressedDSPGD(DSPGD):
                 "sums of features over rows weighted as was asked",
                 shapes={"sums": (self.kernel.n_features,)},
                 bounds={"sums": FINITE},
+                additive=("sums",),
             ),
             Release(
                 "right",
@@ -316,6 +332,7 @@ class UncompressedDSPGD(DSPGD):
                 why,
                 shapes={"scores": (AtMost(inf),)},
                 bounds={"scores": FINITE},
+                union=("scores",),
             ),
         )
 
@@ -347,10 +364,10 @@ class UncompressedDSPGD(DSPGD):
 
     def _eigenpairs(self, run: Run) -> Finding:
         if run.iteration == 1:
-            replies = yield Ask("sizes")
+            reply = yield Ask("sizes")
             run.held = {
-                "party": np.array([digest(name) for name in replies], dtype=np.uint64),
-                "size": np.array([int(reply["rows"][0]) for reply in replies.values()]),
+                "party": np.array([digest(name) for name in reply.parties], dtype=np.uint64),
+                "size": reply["rows"].astype(np.int64),
             }
         addresses = {name: run.held[name] for name in ("party", "size")}
         held = self._held(run)
@@ -359,10 +376,10 @@ class UncompressedDSPGD(DSPGD):
         while not lefts or not self._converged(lanczos, run):
             vector = lanczos.vector
             question = {"vector": vector, **addresses, **run.question}
-            replies = yield Ask("left", question, run.asked)
-            lefts.append(np.sum([reply["sums"] for reply in replies.values()], axis=0))
-            replies = yield Ask("right", {"vector": lefts[-1], **run.question}, run.asked)
-            scores = np.concatenate([reply["scores"] for reply in replies.values()])
+            reply = yield Ask("left", question, run.asked)
+            lefts.append(reply["sums"])
+            reply = yield Ask("right", {"vector": lefts[-1], **run.question}, run.asked)
+            scores = reply["scores"]
             run.asked += 1
             by_held = matmul(held, matmul_tn(held, vector))
             lanczos.take((1 - run.eta) * by_held + run.eta * scores)

@@ -11,16 +11,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import Columns, Release, Size
+from unpooled.protocols.pump import mapped
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData
 
-Finding: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], tuple[Body, Body]]
+Finding: TypeAlias = Generator[Ask | Note, Any, tuple[Body, Body]]
 """A coordinator that returns what says how rows are embedded, and what else is worth keeping."""
 _ROWS = "embedded.rows"
 
@@ -77,16 +78,13 @@ class Embedded(StarProtocol):
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         parameters, kept = yield from self.find(rng)
-        inner = self.inner.coordinator(rng)
-        replies = None
-        while True:
-            try:
-                said = inner.send(replies)  # type: ignore[arg-type]
-            except StopIteration as end:
-                return {**end.value, **parameters, **kept}
-            replies = yield (
-                replace(said, body={**said.body, **parameters}) if isinstance(said, Ask) else said
+        return (
+            yield from mapped(
+                self.inner.coordinator(rng),
+                lambda ask: replace(ask, body={**ask.body, **parameters}),
+                lambda result: {**result, **parameters, **kept},
             )
+        )
 
     def _on_embedding(self, step: Step) -> Step:
         """The step on embedded rows."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import FINITE, Release
 from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Step
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData
 
 GAMMA, SEED, MAP = "kernel.gamma", "kernel.seed", "kernel.map"
 
@@ -106,7 +106,7 @@ class Solution:
     eigenvalues: FloatArray
 
 
-Solving: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Solution]
+Solving: TypeAlias = Generator[Ask | Note, Any, Solution]
 
 
 class Solver(ABC):

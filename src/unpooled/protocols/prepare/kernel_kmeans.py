@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from unpooled.protocols.prepare.kernel import (
     finite,
 )
 from unpooled.protocols.star.base import StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyId
+from unpooled.types import Body, FloatArray
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class OnFeatures(Embedded):
     gamma: float | None
     inner: StarProtocol
 
-    def _drawn(
-        self, rng: np.random.Generator
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], Draw]:
+    def _drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, Draw]:
         seed = int(rng.integers(2**62))
         if self.gamma is not None:
             return Draw(self.gamma, seed, None)

@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ from unpooled.protocols.prepare.embedded import Finding
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, about_features, padded
 from unpooled.protocols.prepare.kernel_kmeans import OnFeatures
 from unpooled.protocols.star.base import Answer, Step
-from unpooled.protocols.star.coreset import allotments, own_share, weighty
+from unpooled.protocols.star.coreset import allotments, own_share, with_weight
 from unpooled.protocols.star.shared.centroids import gathered
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 
@@ -190,7 +190,7 @@ class KernelPCAKMeans(OnFeatures):
         size: int,
         number: int,
         rng: np.random.Generator,
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], FloatArray]:
+    ) -> Generator[Ask | Note, Any, FloatArray]:
         """``size`` rows, or fewer, allotted by what the parties answered; equal ones once."""
         allotted = allotments(replies, gathered(replies, field), size, rng)
         drawn = yield Ask("draw", allotted, number)
@@ -206,7 +206,7 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's E T, transposed."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         into = CountSketch.drawn(weights, self.width, rng)
         return {"sketch": into.of(self._by_sketch(rows, body), slice(None))}, {}
 
@@ -214,7 +214,7 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Scores of all rows; what leaves is their sum."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         scores = squared_lengths(matmul_nt(self._by_sketch(rows, body), body["factor"]))
         return _chances(data, "leverage", weights * scores)
 
@@ -228,7 +228,7 @@ class KernelPCAKMeans(OnFeatures):
                 f"Party {data.name} has missed the question that rows are drawn by, without which "
                 "it cannot go on."
             )
-        rows, chances = weighty(data)[0], state["chances"]
+        rows, chances = with_weight(data)[0], state["chances"]
         if chances.any():
             chances = chances / chances.sum()
         count, taken = min(share, int(np.count_nonzero(chances))), np.empty(0, dtype=np.int64)
@@ -240,14 +240,14 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Residuals of all rows; what leaves is their sum."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         return _chances(data, "residual", weights * self._span(body).residuals(rows))
 
     def projected(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's Π T, transposed: k(X, Y) is sketched first, and then projected."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         into = CountSketch.drawn(weights, self.width, rng)
         span = self._span(body)
         return {"project": matmul(span.sketched(rows, into), span.root)}, {}

@@ -44,7 +44,7 @@ from unpooled.protocols.prepare.kernel import (
     used_weights,
 )
 from unpooled.protocols.star.base import Answer, Step
-from unpooled.protocols.star.shared.centroids import refuse_silence
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
 from unpooled.types import Body, FloatArray, PartyData
 
 MOST_FOR_GRAM = 1024
@@ -72,6 +72,7 @@ class BlockKrylov(Solver):
                 why,
                 shapes=shapes,
                 bounds={"products": FINITE},
+                additive=("products",),
             ),
         )
 
@@ -89,9 +90,9 @@ class BlockKrylov(Solver):
         vectors = self._first(draw, rng)
         basis = products = np.empty((self.kernel.n_features, 0))
         for number in range(self.passes):
-            replies = yield Ask("products", {"vectors": vectors, **draw.question}, number)
-            answer = np.sum([reply["products"] for reply in replies.values()], axis=0)
-            refuse_silence(int(answer.any()))
+            reply = yield Ask("products", {"vectors": vectors, **draw.question}, number)
+            answer = reply["products"]
+            refuse_no_replies(int(answer.any()))
             basis, products = np.hstack([basis, vectors]), np.hstack([products, answer])
             values, onto = nystrom(basis, products, self.n_components)
             if not len(values):

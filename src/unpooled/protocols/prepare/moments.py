@@ -23,7 +23,7 @@ from unpooled.messages.message import Ask, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
 from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.centroids import refuse_silence
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
 from unpooled.types import Body, FloatArray, PartyData
 
 
@@ -70,7 +70,7 @@ class Moments(StarProtocol):
                 scatter = scatter + reply["scatter"] + gap**2 * (weight * (own / both))
                 mean = mean + gap * (own / both)
                 weight = both
-        refuse_silence(int(weight > 0))
+        refuse_no_replies(int(weight > 0))
         return {"weight": np.array(weight), "mean": mean, "variance": scatter / weight}
 
     @property

@@ -18,17 +18,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from math import inf
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData
 
 Answer: TypeAlias = tuple[Body | Summary, Body]
 Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], Answer]
-Coordinator: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Body]
+Coordinator: TypeAlias = Generator[Ask | Note, Any, Body]
+"""Is sent ``{party: body}``, or an :class:`unpooled.messages.aggregate.Aggregate` where the release
+of the replies says how they add up."""
 
 
 class StarProtocol(ABC):

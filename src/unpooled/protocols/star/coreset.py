@@ -126,7 +126,7 @@ class CoresetKMeans(StarProtocol):
         return {"cost": self._cost, "coreset": self._coreset}
 
     def _cost(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         if len(rows) == 0:
             centers, cost = rows, 0.0
         else:
@@ -141,7 +141,7 @@ class CoresetKMeans(StarProtocol):
         share = own_share(data.name, body, self.coreset_size)
         rate = float(body["total"][0]) / self.coreset_size
         part = draw(
-            *weighty(data),
+            *with_weight(data),
             state["centers"],
             self._power,
             share=share,
@@ -186,7 +186,7 @@ def own_share(name: PartyId, allotted: Body, size: int) -> int:
     return share
 
 
-def weighty(data: PartyData) -> tuple[FloatArray, FloatArray]:
+def with_weight(data: PartyData) -> tuple[FloatArray, FloatArray]:
     """The rows of positive weight: the others are as good as absent."""
     there = data.weights > 0
     return (data.rows, data.weights) if there.all() else (data.rows[there], data.weights[there])

@@ -45,7 +45,7 @@ from unpooled.kernels.lloyd.matching import matched, matched_mean
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.centroids import ask_for_centroids, groups
+from unpooled.protocols.star.shared.centroids import gathered, groups, received
 from unpooled.types import Body, FloatArray, PartyData, PartyId
 
 MERGES = ("average", "kmeans")
@@ -89,7 +89,8 @@ class FuzzyCMeans(StarProtocol):
         return AtMost(self.n_clusters, "centers")
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield from ask_for_centroids("start", "centers")
+        replies = yield Ask("start")
+        yield received(len(gathered(replies, "centers")))
         centers = self._merged(replies, None, rng)
         converged = False
         number, moved = 0, np.inf

@@ -16,7 +16,6 @@ Sent by a party: d numbers for each centroid, at most k d.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,15 +23,16 @@ import numpy as np
 
 from unpooled.kernels.lloyd.kmeans import cluster
 from unpooled.kernels.lloyd.matching import matched_mean
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.release import Release
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import (
     CentroidsProtocol,
-    presentable,
+    releasable,
     release,
     summary,
 )
-from unpooled.types import Body, PartyData, PartyId
+from unpooled.types import Body, PartyData
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class MatchedAveraging(CentroidsProtocol):
     def releases(self) -> tuple[Release, ...]:
         return (release(self.n_clusters, "means of local clusters' rows"),)
 
-    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
-        sets = [reply["centroids"] for reply in replies.values()]
+    def aggregate(self, reply: Aggregate, rng: np.random.Generator) -> Body:
+        sets = reply.by_party("centroids")
         reference = max(sets, key=len)
         return {"centers": matched_mean(sets, [np.ones(len(own)) for own in sets], reference)}
 
@@ -57,5 +57,5 @@ class MatchedAveraging(CentroidsProtocol):
     ) -> Answer:
         """The party's own k-means."""
         found = cluster(data.rows, data.weights, self.n_clusters, self.n_init, rng)
-        kept = presentable(found, data)
+        kept = releasable(found, data)
         return summary({"centroids": found.centers[kept]}, found, kept), {}

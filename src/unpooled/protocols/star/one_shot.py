@@ -52,6 +52,7 @@ import numpy as np
 
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.lloyd.trimmed import trimmed_cluster
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask
 from unpooled.messages.release import AtMost, Release
 from unpooled.privacy.row_groups import room
@@ -60,12 +61,11 @@ from unpooled.protocols.star.shared import sums
 from unpooled.protocols.star.shared.centroids import (
     ASK,
     ask_for_centroids,
-    gathered,
-    presentable,
+    releasable,
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData
 
 SENT = ("counts", "radii")
 _LEAST_FOR_RADII = 10
@@ -119,17 +119,18 @@ class OneShotKMeans(StarProtocol):
         if not self.refine:
             return result
         centers = result["centers"]
-        replies = yield Ask("sums", {"centers": centers})
-        return {"centers": sums.means(*sums.added(replies), centers, rng)}
+        reply = yield Ask("sums", {"centers": centers})
+        total, counts, scatter = (reply[field] for field in sums.FIELDS)
+        return {"centers": sums.means(total, counts, scatter, centers, rng)}
 
     def one_shot(self, rng: np.random.Generator) -> Coordinator:
         """The coordinator without the refinement."""
-        replies = yield from ask_for_centroids()
-        points = gathered(replies, "centroids")
-        weights = gathered(replies, "counts") if self.send == "counts" else _standing_in(replies)
+        reply = yield from ask_for_centroids()
+        points = reply["centroids"]
+        weights = reply["counts"] if self.send == "counts" else _weights_from_radii(reply)
         if self.n_clusters is not None:
             return {"centers": self._aggregated(points, weights, self.n_clusters, rng).centers}
-        scatter = float(gathered(replies, "scatter").sum())
+        scatter = float(reply["scatter"].sum())
         return {"centers": self._best_number(points, weights, scatter, rng).centers}
 
     def _aggregated(
@@ -164,7 +165,7 @@ class OneShotKMeans(StarProtocol):
         """The party's own k-means."""
         wanted = self._wanted(len(data.rows), data.min_count)
         found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
-        kept = presentable(found, data)
+        kept = releasable(found, data)
         if self.send == "radii":
             sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
             kept = kept[sizes[kept] >= _LEAST_FOR_RADII]
@@ -181,11 +182,10 @@ class OneShotKMeans(StarProtocol):
         return answer, sums.atoms_after(data, answer.row_groups)
 
 
-def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
+def _weights_from_radii(reply: Aggregate) -> FloatArray:
     """1 / r², adding up to 1 at each party; a radius of 0 is that of rows that coincide."""
     parts = []
-    for reply in replies.values():
-        radii: FloatArray = reply["radii"]
+    for radii in reply.by_party("radii"):
         floor = 1e-3 * radii.max(initial=0.0) or 1.0
         weights = np.maximum(radii, floor) ** -2.0
         parts.append(weights / max(weights.sum(), np.finfo(float).tiny))

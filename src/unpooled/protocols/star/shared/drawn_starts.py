@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -33,12 +33,11 @@ from unpooled.protocols.star.shared import sums
 from unpooled.protocols.star.shared.centroids import (
     ASK,
     ask_for_centroids,
-    gathered,
-    presentable,
+    releasable,
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData
 
 NAMES = ("k-means++", "random")
 Draw: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
@@ -78,12 +77,10 @@ class DrawnStarts(StarProtocol):
         starts = yield from self.drawn(rng)
         return {"centers": starts[0]}
 
-    def drawn(
-        self, rng: np.random.Generator
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], list[FloatArray]]:
+    def drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, list[FloatArray]]:
         """The starts, each of K centres or as many as parties' cells differ."""
-        replies = yield from ask_for_centroids()
-        points, weights = gathered(replies, "centroids"), gathered(replies, "counts")
+        reply = yield from ask_for_centroids()
+        points, weights = reply["centroids"], reply["counts"]
         if isinstance(self.draw, str):
             return [
                 _drawn(points, weights, self.n_clusters, self.draw, rng)
@@ -97,7 +94,7 @@ class DrawnStarts(StarProtocol):
         most = max(self.n_clusters, room(len(data.rows), data.min_count))
         how = self.draw if isinstance(self.draw, str) else NAMES[0]
         found = _sketch(data, min(_CELLS * self.n_clusters, most), how, rng)
-        kept = presentable(found, data)
+        kept = releasable(found, data)
         reply = {"centroids": found.centers[kept], "counts": found.counts[kept]}
         answer = summary(reply, found, kept)
         return answer, sums.atoms_after(data, answer.row_groups)

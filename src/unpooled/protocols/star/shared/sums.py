@@ -19,8 +19,6 @@ Sent by a party in a round: K (d + 2) numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from unpooled.errors import ProtocolError
@@ -32,7 +30,7 @@ from unpooled.messages.message import Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release, Size
 from unpooled.privacy.row_groups import coarsened, enough_rows, split_atoms
 from unpooled.protocols.star.base import Answer
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyData
 
 FIELDS = ("sums", "counts", "scatter")
 
@@ -49,6 +47,7 @@ def release(n_clusters: Size) -> Release:
         "sums, counts and sums of squares of each cluster's rows",
         shapes={"sums": (n_clusters, COLUMNS), "counts": (n_clusters,), "scatter": (n_clusters,)},
         bounds={"sums": FINITE, "scatter": FINITE},
+        additive=FIELDS,
     )
 
 
@@ -111,12 +110,6 @@ def atoms_after(data: PartyData, row_groups: IntArray | None) -> Body:
     if row_groups is None or data.min_count <= 1:
         return {}
     return atoms_of(split_atoms(np.zeros_like(row_groups), row_groups), row_groups)
-
-
-def added(replies: Mapping[PartyId, Body]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """S, N and Q of all parties, added in party order."""
-    totals = [np.sum([reply[name] for reply in replies.values()], axis=0) for name in FIELDS]
-    return totals[0], totals[1], totals[2]
 
 
 def means(
