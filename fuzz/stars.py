@@ -25,9 +25,10 @@ from unpooled.network.storage.state import StateDirectory
 from unpooled.privacy.policy import STUDY, Deployment
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
-from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.prepare.standardise import Standardise
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star import one_shot
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
@@ -48,7 +49,7 @@ CENTERS = np.array([[0.0, 0.0], [1.0, 1.0]])
 KERNEL, PHASES = Kernel("gaussian", 6), Kernel("gaussian", 3, "independent", "phase")
 PROTOCOLS: tuple[StarProtocol, ...] = (
     FederatedKMeans(CENTERS, max_rounds=3),
-    Standardised(FederatedKMeans(CENTERS, max_rounds=2)),
+    Then(Standardise(), FederatedKMeans(CENTERS, max_rounds=2)),
     OneShotKMeans(2, 2, n_init=1),
     OneShotKMeans(2, 2, n_init=1, refine=True),
     OneShotKMeans(None, None, n_init=1, max_clusters=3),
@@ -60,9 +61,10 @@ PROTOCOLS: tuple[StarProtocol, ...] = (
     FuzzyCMeans(2),
     CoresetKMeans(2, 4),
     # At the end, as what is in the corpus goes by numbers.
-    KernelKMeans(KERNEL, None, OneShotKMeans(2, 2, n_init=1), BlockKrylov(KERNEL, 2, 3), 2),
-    KernelKMeans(
-        PHASES, 0.5, OneShotKMeans(2, 2, n_init=1), CompressedDSPGD(PHASES, 2, 2, 2, 0.1), 2, 2
+    Then(KernelMap(KERNEL, None, BlockKrylov(KERNEL, 2, 3), 2), OneShotKMeans(2, 2, n_init=1)),
+    Then(
+        KernelMap(PHASES, 0.5, CompressedDSPGD(PHASES, 2, 2, 2, 0.1), 2, 2),
+        OneShotKMeans(2, 2, n_init=1),
     ),
 )
 POLICIES = (STUDY, Deployment(min_count=3), Deployment(min_count=3, max_rounds=2))

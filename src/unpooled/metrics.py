@@ -34,7 +34,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from unpooled.data.tables import LARGEST, Expected, has_missing, read
 from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import lengths
-from unpooled.types import Array, FloatArray, IntArray
+from unpooled.types import Array, FloatArray, IntArray, all_rows
 
 _SAME_PLACE = 1e-13
 """Distances below this share of the data's radius are rounding, not distance."""
@@ -373,7 +373,9 @@ def _parties(X: Any, labels: Any, groups: Any, sample_weight: Any) -> list[_Part
         span = slice(*table.parties.offsets[party : party + 2])
         kept = there[span]
         data = table.parties[party]
-        parties.append(_Party(data.rows[kept], codes[span][kept], data.weights[kept], len(names)))
+        parties.append(
+            _Party(all_rows(data.rows)[kept], codes[span][kept], data.weights[kept], len(names))
+        )
     return parties
 
 

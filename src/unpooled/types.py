@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,35 @@ tuple or dict with an array for each party."""
 
 Body: TypeAlias = Mapping[str, Array]
 """What a message carries, what a star party keeps between messages, what a protocol returns."""
+
+
+class RowSource(Protocol):
+    """Rows that need not be in memory: anything with a shape, slices, and rows by their numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, span: slice, /) -> FloatArray: ...
+
+    def take(self, indices: IntArray, /) -> FloatArray:
+        """These rows, in this order."""
+
+
+Rows: TypeAlias = FloatArray | RowSource
+"""A table of rows as steps see it: slices of it are arrays."""
+
+
+def take_rows(rows: Rows, indices: IntArray) -> FloatArray:
+    """Rows by their numbers, in this order."""
+    return rows[indices] if isinstance(rows, np.ndarray) else rows.take(indices)
+
+
+def all_rows(rows: Rows) -> FloatArray:
+    """All rows as one array, for what cannot do with less."""
+    return rows if isinstance(rows, np.ndarray) else rows[0 : len(rows)]
 
 
 AnyArray = TypeVar("AnyArray", bound=Array)
@@ -54,12 +83,15 @@ class PartyData:
     """
 
     name: PartyId
-    rows: FloatArray
+    rows: Rows
     weights: FloatArray
     min_count: int = 1
+    store: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What the party has made of its rows and could make again; it never leaves the process."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", in_c_order(self.rows))
+        if isinstance(self.rows, np.ndarray):
+            object.__setattr__(self, "rows", in_c_order(self.rows))
         object.__setattr__(self, "weights", in_c_order(self.weights))
 
 

@@ -26,11 +26,12 @@ from unpooled.protocols.mesh.second_order import SecondOrder
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans, RandomFeatureKMeans
-from unpooled.protocols.prepare.kernel_pca import KernelPCAKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap, RandomFeatures
+from unpooled.protocols.prepare.kernel_pca import KernelPCA
 from unpooled.protocols.prepare.krylov import BlockKrylov
 from unpooled.protocols.prepare.moments import Moments
-from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.prepare.standardise import Standardise
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.protocols.star.feca import FeCA
@@ -92,18 +93,22 @@ TABLE = {
     "federated k-means, drawn starts": FederatedKMeans(DrawnStarts(3, "random", 2), max_rounds=5),
     "drawn starts": DrawnStarts(3, "k-means++"),
     "moments": Moments(),
-    "standardised": Standardised(FederatedKMeans(ONE_SHOT)),
+    "standardised": Then(Standardise(), FederatedKMeans(ONE_SHOT)),
     "coreset": CoresetKMeans(3, 20, n_init=2),
     "coreset, k-median": CoresetKMeans(3, 20, "kmedian", n_init=2),
-    "random features": RandomFeatureKMeans(PUBLISHED, None, CORESET),
-    "kernel k-means": KernelKMeans(KERNEL, None, ONE_SHOT, FAST, 3),
-    "kernel k-means, lloyd": KernelKMeans(KERNEL, 0.1, LLOYD, FAST, 3, power=0.2, normalise=True),
-    "kernel k-means, dspgd": KernelKMeans(PUBLISHED, None, CORESET, SLOW, 3, draws=2),
-    "kernel k-means, dspgd, not compressed": KernelKMeans(
-        PUBLISHED, 0.1, CORESET, UncompressedDSPGD(PUBLISHED, 3, 3, 2), 3, draws=2
+    "random features": Then(RandomFeatures(PUBLISHED, None), CORESET),
+    "kernel k-means": Then(KernelMap(KERNEL, None, FAST, 3), ONE_SHOT),
+    "kernel k-means, lloyd": Then(
+        KernelMap(KERNEL, 0.1, FAST, 3, power=0.2, normalise=True), LLOYD
     ),
-    "kernel PCA": KernelPCAKMeans(PUBLISHED, None, CORESET, 3, n_points=10, sketch=5, width=8),
-    "kernel k-means, standardised": Standardised(KernelKMeans(KERNEL, None, LLOYD, FAST, 3)),
+    "kernel k-means, dspgd": Then(KernelMap(PUBLISHED, None, SLOW, 3, draws=2), CORESET),
+    "kernel k-means, dspgd, not compressed": Then(
+        KernelMap(PUBLISHED, 0.1, UncompressedDSPGD(PUBLISHED, 3, 3, 2), 3, draws=2), CORESET
+    ),
+    "kernel PCA": Then(KernelPCA(PUBLISHED, None, 3, n_points=10, sketch=5, width=8), CORESET),
+    "kernel k-means, standardised": Then(
+        Standardise(), Then(KernelMap(KERNEL, None, FAST, 3), LLOYD)
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from unpooled.deploy.plan import Plan, read_plan
 from unpooled.network.storage.state import StateDirectory
 from unpooled.persistence import file
 from unpooled.preprocessing import StandardScaler
-from unpooled.protocols.prepare.standardised import MEAN, SCALE, in_units
+from unpooled.protocols.prepare.standardise import MEAN, SCALE, in_units
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import run_star
 from unpooled.types import Body, FloatArray, IntArray, Parties

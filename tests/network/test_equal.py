@@ -28,7 +28,7 @@ from unpooled.network.star import COORDINATOR
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.prepare.standardised import in_units
+from unpooled.protocols.prepare.standardise import in_units
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import run_mesh, run_star
 from unpooled.types import Parties

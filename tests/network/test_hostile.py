@@ -39,9 +39,10 @@ from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
-from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.prepare.standardise import MEAN, SCALE, Standardise
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
@@ -644,12 +645,12 @@ def test_a_result_that_cannot_be_one_is_not_taken(
 def test_a_result_that_rows_cannot_be_embedded_by_is_wrong() -> None:
     inner = OneShotKMeans(3, 3)
     scaled = {"centers": np.zeros((3, 2)), MEAN: np.zeros(2), SCALE: np.ones(2)}
-    assert _wrong_result(Standardised(inner), scaled, 2) is None
+    assert _wrong_result(Then(Standardise(), inner), scaled, 2) is None
     for other in ({SCALE: np.array([1.0, 0.0])}, {SCALE: -np.ones(2)}, {MEAN: np.zeros(3)}):
-        assert _wrong_result(Standardised(inner), {**scaled, **other}, 2)
+        assert _wrong_result(Then(Standardise(), inner), {**scaled, **other}, 2)
     kernel = Kernel("gaussian", 6)
     told = {GAMMA: np.ones(1), SEED: np.zeros(1, np.int64), MAP: np.zeros((6, 2))}
-    protocol = KernelKMeans(kernel, None, inner, BlockKrylov(kernel, 2, 3), 2)
+    protocol = Then(KernelMap(kernel, None, BlockKrylov(kernel, 2, 3), 2), inner)
     known = {"centers": np.zeros((3, 2)), **told}
     assert _wrong_result(protocol, known, 2) is None
     for other in ({GAMMA: np.zeros(1)}, {SEED: -np.ones(1, np.int64)}, {MAP: np.zeros((5, 2))}):

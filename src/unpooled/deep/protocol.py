@@ -65,7 +65,16 @@ from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.prepare.embedded import Embedded, Finding
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared.centroids import groups
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import (
+    Array,
+    Body,
+    FloatArray,
+    IntArray,
+    PartyData,
+    PartyId,
+    all_rows,
+    take_rows,
+)
 
 WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
 _CLUSTERING, _GROUPS, _POINTS = "deep.clustering", "deep.groups", "deep.points"
@@ -289,7 +298,7 @@ class DeepClustering(Embedded):
         if not enough_rows(data.weights, data.min_count):
             nothing = {"count": np.array(0.0), "sums": np.zeros(channels)}
             return Summary({**nothing, "squares": np.zeros(channels)}, _nobody(data)), {}
-        pixels = data.rows.reshape(len(data.rows), channels, -1)
+        pixels = all_rows(data.rows).reshape(len(data.rows), channels, -1)
         per_image = pixels.mean(axis=2, dtype=np.float64)
         squares = np.square(pixels, dtype=np.float64).mean(axis=2)
         reply = {
@@ -310,7 +319,7 @@ class DeepClustering(Embedded):
         seed = int(rng.integers(2**62))
         with working(self.draws, seed):
             network, scaling = self._network(body)
-            images = self._images(data.rows[there])
+            images = self._images(take_rows(data.rows, there))
             prototypes = torch.from_numpy(body["prototypes"].astype(np.float32)).to(self.device)
             points = torch.from_numpy(self._known_points(data, state, body)[there]).to(images)
             labels = (points @ prototypes.T).argmax(dim=1)
@@ -356,7 +365,7 @@ class DeepClustering(Embedded):
         """The images' places, if need be found again: the same, either way."""
         if _POINTS in state and state[_CLUSTERING] == body[_CLUSTERING]:
             return state[_POINTS]
-        return self.embed(data.rows, body)
+        return self.embed(all_rows(data.rows), body)
 
     def _network(self, parameters: Body) -> tuple[Network, tuple[Tensor, Tensor]]:
         """The network that was sent, set to evaluation, and the channels' mean and scale."""

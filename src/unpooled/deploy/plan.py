@@ -55,7 +55,8 @@ from unpooled.messages.conform import most_bytes
 from unpooled.network.mesh import Timing
 from unpooled.network.star import COORDINATOR
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.prepare.standardise import Standardise
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.types import Parties, PartyId
 
@@ -158,7 +159,7 @@ class Plan:
         protocol: StarProtocol | MeshProtocol = self.estimator.planned(nobody)
         if self.standardise:
             assert isinstance(protocol, StarProtocol)
-            protocol = Standardised(protocol)
+            protocol = Then(Standardise(), protocol)
         return protocol
 
     @cached_property

@@ -14,8 +14,9 @@ from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel, Solver
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans as Protocol
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.protocols.star.federated import FederatedKMeans
@@ -39,7 +40,7 @@ class KernelKMeans(EmbeddingEstimator):
 
     Parties make the same D random features z(x) from a shared seed, find with the coordinator the
     ``n_components`` directions in which the features of all rows spread most, and cluster their
-    rows in these; see :mod:`unpooled.protocols.prepare.kernel_kmeans`.
+    rows in these; see :mod:`unpooled.protocols.prepare.kernel_map`.
 
     ``solver="block-krylov"`` draws features once and needs two or three rounds of sums of about D x
     s numbers (:mod:`unpooled.protocols.prepare.krylov`). ``solver="dspgd"`` is federated kernel
@@ -199,7 +200,7 @@ class KernelKMeans(EmbeddingEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
+    def _protocol(self, n_clusters: int, parties: Parties) -> Then:
         fast = one_of("solver", self.solver, SOLVERS) == "block-krylov"
         s = self.n_components
         s = n_clusters if s is None else whole("n_components", s, 1)
@@ -215,16 +216,16 @@ class KernelKMeans(EmbeddingEstimator):
         else:
             solver = self._dspgd(kernel, n_clusters, s, rounds)
         inner = self._inner(n_clusters, fast)
-        return Protocol(
+        preparation = KernelMap(
             kernel,
             number_or("mean-distance", "gamma", self.gamma),
-            inner,
             solver,
             n_components=s,
             draws=1 if fast else rounds,
             power=number("power", self.power, most=0.5),
             normalise=flag("normalise", self.normalise),
         )
+        return Then(preparation, inner)
 
     def _kernel(self, n_columns: int, s: int, fast: bool) -> Kernel:
         name = one_of("kernel", self.kernel, KERNELS)

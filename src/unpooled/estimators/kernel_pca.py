@@ -12,7 +12,8 @@ from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.kernels.linalg.features import KERNELS
 from unpooled.protocols.prepare.kernel import Kernel
-from unpooled.protocols.prepare.kernel_pca import KernelPCAKMeans as Protocol
+from unpooled.protocols.prepare.kernel_pca import KernelPCA
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.types import Body, Parties
 
@@ -129,21 +130,21 @@ class KernelPCAKMeans(EmbeddingEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
+    def _protocol(self, n_clusters: int, parties: Parties) -> Then:
         name = one_of("kernel", self.kernel, KERNELS)
         # As published: independent frequencies with phases, so that their number may be odd.
         kernel = Kernel(name, whole("n_features", self.n_features, 1), "independent", "phase")
         size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         n_points = whole("n_points", self.n_points, 1)
-        return Protocol(
+        preparation = KernelPCA(
             kernel,
             number_or("mean-distance", "gamma", self.gamma),
-            CoresetKMeans(n_clusters, size, n_init=n_init),
             self._n_components(n_clusters, n_points),
             n_points,
             whole("sketch", self.sketch, 1),
             whole("width", self.width, 1),
         )
+        return Then(preparation, CoresetKMeans(n_clusters, size, n_init=n_init))
 
     def _n_components(self, n_clusters: int, n_points: int) -> int:
         given = self.n_components

@@ -51,11 +51,12 @@ def aggregate(release: Release, replies: Mapping[PartyId, Body]) -> Aggregate:
     bodies = list(replies.values())
     body: dict[str, Array] = {}
     lengths: dict[str, IntArray] = {}
-    for name in release.additive:
-        body[name] = np.sum([own[name] for own in bodies], axis=0)
-    for name in release.union:
-        # A field that no declaration requires may be missing, then at all parties.
-        if all(name in own for own in bodies):
+    for name in release.fields:
+        if not all(name in own for own in bodies):
+            continue  # it may be missing in some exchanges, then at all parties
+        if name in release.additive:
+            body[name] = np.sum([own[name] for own in bodies], axis=0)
+        else:
             body[name] = np.concatenate([own[name] for own in bodies])
             lengths[name] = np.array([len(own[name]) for own in bodies])
     return Aggregate(sealed(body), tuple(replies), lengths)

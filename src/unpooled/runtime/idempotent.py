@@ -9,7 +9,6 @@ between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 
@@ -24,6 +23,8 @@ from unpooled.runtime.spans import Spans
 from unpooled.types import Array
 
 _OWN = "clerk."
+_CHUNK = 1 << 16
+"""Rows that are hashed at a time."""
 
 
 class IdempotentParty:
@@ -108,11 +109,10 @@ class IdempotentParty:
     def _rows(self) -> bytes:
         """What tells these rows from others."""
         data = self.site.data
-        parts: Mapping[str, Array] = {"rows": data.rows, "weights": data.weights}
-        shapes = repr([(name, part.shape) for name, part in parts.items()])
-        hashed = sha256(shapes.encode())
-        for part in parts.values():
-            hashed.update(np.ascontiguousarray(part).data)
+        hashed = sha256(repr([("rows", data.rows.shape), ("weights", data.weights.shape)]).encode())
+        for start in range(0, len(data.rows), _CHUNK):
+            hashed.update(np.ascontiguousarray(data.rows[start : start + _CHUNK]).data)
+        hashed.update(np.ascontiguousarray(data.weights).data)
         return hashed.digest()
 
 

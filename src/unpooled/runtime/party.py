@@ -12,6 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
+from unpooled.data.rows import SelectedRows
 from unpooled.errors import MalformedMessage, ProtocolError, UnpooledError
 from unpooled.messages.message import Ask, Reply, Summary, sealed
 from unpooled.privacy.ledger import Ledger
@@ -51,7 +52,12 @@ def _counting(data: PartyData) -> PartyData:
     there = data.weights > 0
     if there.all():
         return data
-    return replace(data, rows=data.rows[there], weights=data.weights[there])
+    rows = (
+        data.rows[there]
+        if isinstance(data.rows, np.ndarray)
+        else SelectedRows(data.rows, np.flatnonzero(there))
+    )
+    return replace(data, rows=rows, weights=data.weights[there])
 
 
 class PartyRuntime:

@@ -31,7 +31,7 @@ from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
 from unpooled.simulate import Options, Run, run_mesh, run_star
 from unpooled.testing.layouts import LAYOUTS, fortran_order, handing_on, laid_out
-from unpooled.types import Body, Parties
+from unpooled.types import Body, Parties, all_rows
 
 _DRAWS_ROWS = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -177,7 +177,9 @@ def rows_without_weight_are_absent(world: _World) -> None:
     """In a star, rows of weight zero change no bit of what is said and found."""
     plain, said = world.plain
     parties = world.parties()
-    tables = [np.vstack([parties[i].rows, np.full((3, 2), 77.0)]) for i in range(len(parties))]
+    tables = [
+        np.vstack([all_rows(parties[i].rows), np.full((3, 2), 77.0)]) for i in range(len(parties))
+    ]
     weights = [np.append(parties[i].weights, np.zeros(3)) for i in range(len(parties))]
     padded, said_padded = world.run(Parties.of(tables, weights=weights))
     assert _bytes(said) == _bytes(said_padded), "a row without weight changed a message"

@@ -21,7 +21,8 @@ from unpooled.kernels.linalg.landmarks import CountSketch, Span
 from unpooled.messages.message import Ask, Message, Reply, Summary
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.prepare.kernel_pca import POINTS, KernelPCAKMeans
+from unpooled.protocols.prepare.kernel_pca import POINTS, KernelPCA
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans, digest
 from unpooled.simulate import Options, Run, run_star
 from unpooled.testing import Check, conformance
@@ -41,14 +42,13 @@ def one_thread() -> Iterator[None]:
 
 def protocol(
     kernel: str = "gaussian", gamma: float | None = 0.3, k: int = 3, **options: Any
-) -> KernelPCAKMeans:
+) -> Then:
     options = {"n_components": k, "n_points": 30, "sketch": 8, "width": 40, **options}
-    return KernelPCAKMeans(
-        Kernel(kernel, 40, "independent", "phase"), gamma, CoresetKMeans(k, 30, n_init=2), **options
-    )
+    drawn = Kernel(kernel, 40, "independent", "phase")
+    return Then(KernelPCA(drawn, gamma, **options), CoresetKMeans(k, 30, n_init=2))
 
 
-def listened(asked: KernelPCAKMeans, parties: Parties, seed: int = 0) -> tuple[Run, list[Message]]:
+def listened(asked: Then, parties: Parties, seed: int = 0) -> tuple[Run, list[Message]]:
     """A run and all that was said in it."""
     said: list[Message] = []
     watch = Options(watch=lambda who, message: said.append(message))

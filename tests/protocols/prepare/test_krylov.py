@@ -15,8 +15,9 @@ from unpooled.messages.message import Ask, Note
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.prepare import krylov
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, Run, run_star
@@ -32,10 +33,10 @@ def asked(
     s: int = 3,
     gamma: float | None = None,
     kernel: Kernel | None = None,
-) -> KernelKMeans:
+) -> Then:
     kernel = kernel or Kernel("gaussian", D)
     inner = CoresetKMeans(2, 10, n_init=1)
-    return KernelKMeans(kernel, gamma, inner, BlockKrylov(kernel, s, block, passes), s)
+    return Then(KernelMap(kernel, gamma, BlockKrylov(kernel, s, block, passes), s), inner)
 
 
 def weighted(seed: int = 0, sizes: tuple[int, ...] = (30, 41, 24)) -> Parties:
@@ -43,7 +44,7 @@ def weighted(seed: int = 0, sizes: tuple[int, ...] = (30, 41, 24)) -> Parties:
     return Parties.of(tables, weights=[rng.uniform(0.5, 2.0, len(own)) for own in tables])
 
 
-def pooled(protocol: KernelKMeans, run: Run, parties: Parties) -> tuple[np.ndarray, np.ndarray]:
+def pooled(protocol: Then, run: Run, parties: Parties) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, the largest first, of the Gram matrix of all features, and that matrix."""
     features = protocol.kernel.features(run.result).transform(parties.rows)
     gram = (parties.weights[:, None] * features).T @ features
@@ -195,7 +196,7 @@ def test_nothing_comes_of_parties_that_are_all_too_small() -> None:
         refuses(call, "No party sent anything about its rows", ProtocolError)
 
 
-def gram_of(party: PartyData, told: dict[str, np.ndarray], protocol: KernelKMeans) -> np.ndarray:
+def gram_of(party: PartyData, told: dict[str, np.ndarray], protocol: Then) -> np.ndarray:
     """What a coordinator learns of a party that it asks about every direction, 8 at a time."""
     site = PartyRuntime(protocol, party, (0, 0), DEPLOYMENT)
     parts = []

@@ -28,7 +28,7 @@ from unpooled.kernels.assignment.centers import nearest, squared_to_own
 from unpooled.kernels.linalg.products import dots, lengths
 from unpooled.kernels.linalg.segments import sums_by_label
 from unpooled.parallel import in_chunks
-from unpooled.types import Array, Body, FloatArray, IntArray
+from unpooled.types import Array, Body, FloatArray, IntArray, Rows, take_rows
 
 Labels: TypeAlias = NDArray[np.int32]
 """Short ones: they are kept on disk between rounds."""
@@ -54,7 +54,7 @@ class Nearness(NamedTuple):
     """(K, d) Where the centres are."""
 
     @classmethod
-    def of(cls, state: Body, rows: FloatArray, centers: FloatArray) -> Nearness | None:
+    def of(cls, state: Body, rows: Rows, centers: FloatArray) -> Nearness | None:
         """What is remembered of a round with as many centres, if anything is."""
         n, k = len(rows), len(centers)
         parts = _fitting(state, cls._fields, ((n,), (n,), (k,), centers.shape), range(k))
@@ -74,7 +74,7 @@ class Contents(NamedTuple):
     """(K, 2) The latter two of all rows that came or went since they were added up."""
 
     @classmethod
-    def of(cls, state: Body, rows: FloatArray, centers: FloatArray) -> Contents | None:
+    def of(cls, state: Body, rows: Rows, centers: FloatArray) -> Contents | None:
         """What is remembered of a round with as many centres, if anything is."""
         (n, d), k = rows.shape, len(centers)
         if "labels" in state and "members" not in state:
@@ -104,7 +104,7 @@ def remembered(near: Nearness, found: Contents) -> dict[str, Array]:
     return kept
 
 
-def followed(rows: FloatArray, centers: FloatArray, last: Nearness | None) -> Nearness:
+def followed(rows: Rows, centers: FloatArray, last: Nearness | None) -> Nearness:
     """The labels for these centres: those of :func:`unpooled.kernels.assignment.centers.label`."""
     if last is None:
         last = Nearness(
@@ -140,7 +140,7 @@ def _rounded_down(times: FloatArray) -> NDArray[np.float32]:
 
 
 def contents(
-    rows: FloatArray,
+    rows: Rows,
     weights: FloatArray,
     labels: Labels,
     centers: FloatArray,
@@ -163,14 +163,14 @@ def contents(
 
 
 def _after(
-    rows: FloatArray, weights: FloatArray, labels: Labels, moved: IntArray, last: Contents
+    rows: Rows, weights: FloatArray, labels: Labels, moved: IntArray, last: Contents
 ) -> Contents:
     """Once some rows have gone from one cluster to another."""
     totals, passed = last.totals.copy(), last.passed.copy()
 
     def part(span: slice) -> tuple[FloatArray, FloatArray]:
         some = moved[span]
-        own, weight = rows[some], weights[some]
+        own, weight = take_rows(rows, some), weights[some]
         return (
             _totals(own, weight, last.members[some], last.anchors),
             _totals(own, weight, labels[some], last.anchors),

@@ -12,7 +12,7 @@ Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -22,7 +22,7 @@ from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import dot, matmul, squared_lengths
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
-from unpooled.protocols.prepare.moments import Moments
+from unpooled.protocols.prepare.moments import used_weights, weighted_sum
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
 from unpooled.types import Body, FloatArray, PartyData
@@ -75,7 +75,15 @@ def in_units(kernel: str, gamma: float, n_columns: int) -> float:
 
 def spread(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's own weight, mean and scatter."""
-    said, _ = Moments().moments(data, state, body, rng)
-    assert isinstance(said, Summary)
-    scatter = np.array([said.body["scatter"].sum()])
-    return replace(said, body={**said.body, "scatter": scatter}), {}
+    weights, groups, remark = used_weights(data)
+    total = weights.sum()
+    mean = scatter = np.zeros(data.rows.shape[1])
+    if total > 0:
+        # One of the rows as origin, so that equal rows have exactly no scatter.
+        first = int(np.flatnonzero(weights > 0)[0])
+        origin = data.rows[first : first + 1][0]
+        shift = weighted_sum(data, weights, lambda rows: rows - origin) / total
+        mean = origin + shift
+        scatter = weighted_sum(data, weights, lambda rows: np.square((rows - origin) - shift))
+    reply = {"weight": np.array([total]), "mean": mean, "scatter": np.array([scatter.sum()])}
+    return Summary(reply, groups, remark), {}

@@ -59,9 +59,9 @@ from unpooled.protocols.prepare.kernel import (
     about_features,
     finite,
     padded,
-    used_weights,
 )
 from unpooled.protocols.prepare.krylov import MOST_FOR_GRAM
+from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.coreset import digest
 from unpooled.protocols.star.shared.centroids import refuse_no_replies

@@ -24,9 +24,8 @@ from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import FINITE, Release
-from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Step
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray
 
 GAMMA, SEED, MAP = "kernel.gamma", "kernel.seed", "kernel.map"
 
@@ -130,17 +129,6 @@ class Solver(ABC):
     @abstractmethod
     def find(self, draw: Draw, rng: np.random.Generator) -> Solving:
         """The coordinator's side."""
-
-
-def used_weights(data: PartyData) -> tuple[FloatArray, np.ndarray, str]:
-    """The weights by which a party's rows count in sums over all of them, and their row groups.
-
-    Where its policy has a minimum that they do not reach, none counts.
-    """
-    known = enough_rows(data.weights, data.min_count)
-    weights = data.weights if known else np.zeros(len(data.rows))
-    remark = "" if known or not len(data.rows) else "held back: too few rows"
-    return weights, np.where(weights > 0, 0, -1), remark
 
 
 def padded(columns: FloatArray, count: int) -> FloatArray:

@@ -22,7 +22,7 @@ mathematics of the span, of sketches and of leverage is in :mod:`unpooled.kernel
    The s leading left singular vectors W of all these side by side are near those of Π, and the
    embedding is h(x) = W' R' k(Y, x): kernel PCA (not centred) within the span. Eigenvalues are the
    squared singular values.
-8. ``inner`` on the embedded rows: :mod:`unpooled.protocols.prepare.embedded`.
+8. ``inner`` on the embedded rows: :mod:`unpooled.protocols.prepare.then`.
 
 **T_i** is a CountSketch of the party's own: every row goes to one of p columns at random, with a
 random sign and times w^½, and what is in a column is added up. On average E_i T_i T_i' E_i' is what
@@ -55,10 +55,10 @@ from unpooled.kernels.linalg.landmarks import CountSketch, Span, leading, refuse
 from unpooled.kernels.linalg.products import matmul, matmul_nt, squared_lengths
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
-from unpooled.protocols.prepare.embedded import Finding
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, about_features, padded
-from unpooled.protocols.prepare.kernel_kmeans import OnFeatures
-from unpooled.protocols.star.base import Answer, Step
+from unpooled.protocols.prepare.kernel_map import OnFeatures
+from unpooled.protocols.prepare.then import Conversation, Finding
+from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.coreset import allotments, own_share, with_weight
 from unpooled.protocols.star.shared.centroids import gathered
 from unpooled.types import Body, FloatArray, PartyData, PartyId
@@ -69,8 +69,8 @@ LEVERAGE_PART = 5
 
 
 @dataclass(frozen=True)
-class KernelPCAKMeans(OnFeatures):
-    """``inner`` on ``n_components`` directions in the span of at most ``n_points`` rows.
+class KernelPCA(OnFeatures):
+    """Rows on ``n_components`` directions in the span of at most ``n_points`` rows.
 
     ``sketch`` is t and ``width`` p; D is the kernel's number of features. The result has, besides
     that of ``inner``, what rows are embedded by and the ``eigenvalues``.
@@ -80,7 +80,12 @@ class KernelPCAKMeans(OnFeatures):
     n_points: int = 500
     sketch: int = 50
     width: int = 250
-    name: ClassVar[str] = "k-means on distributed kernel PCA"
+    name: ClassVar[str] = "distributed kernel PCA"
+
+    @property
+    def n_columns(self) -> int:  # type: ignore[override]
+        """As many as there are directions."""
+        return self.n_components
 
     @property
     def parameters(self) -> Release:
@@ -95,8 +100,8 @@ class KernelPCAKMeans(OnFeatures):
         )
 
     @property
-    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
-        releases, asks, steps = super().finding
+    def conversation(self) -> Conversation:
+        releases, asks, steps = super().conversation
         own = {
             "sketch": self.sketched,
             "leverage": self.leverage,
@@ -196,7 +201,7 @@ class KernelPCAKMeans(OnFeatures):
         drawn = yield Ask("draw", allotted, number)
         return np.unique(gathered(drawn, "rows"), axis=0)
 
-    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+    def transform(self, rows: FloatArray, parameters: Body) -> FloatArray:
         points, onto = parameters[POINTS], parameters[MAP]
         if not len(points) or len(points) != len(onto):
             raise ProtocolError(f"A map of {len(onto)} lines is not one of {len(points)} points.")

@@ -41,8 +41,8 @@ from unpooled.protocols.prepare.kernel import (
     about_features,
     finite,
     padded,
-    used_weights,
 )
+from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
 from unpooled.types import Body, FloatArray, PartyData

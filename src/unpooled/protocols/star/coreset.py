@@ -37,7 +37,7 @@ from unpooled.kernels.lloyd.coreset import Part, draw, prices, shares, without_n
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, PartyData, PartyId, all_rows
 
 OBJECTIVES = {"kmeans": 2, "kmedian": 1}
 """Each objective's power of the distance."""
@@ -188,8 +188,8 @@ def own_share(name: PartyId, allotted: Body, size: int) -> int:
 
 def with_weight(data: PartyData) -> tuple[FloatArray, FloatArray]:
     """The rows of positive weight: the others are as good as absent."""
-    there = data.weights > 0
-    return (data.rows, data.weights) if there.all() else (data.rows[there], data.weights[there])
+    rows, there = all_rows(data.rows), data.weights > 0
+    return (rows, data.weights) if there.all() else (rows[there], data.weights[there])
 
 
 def _union(parts: list[Part]) -> tuple[FloatArray, FloatArray]:

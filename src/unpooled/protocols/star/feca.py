@@ -66,7 +66,7 @@ from unpooled.protocols.star.shared.centroids import (
     spread_out,
     summary,
 )
-from unpooled.types import Body, FloatArray, IntArray, PartyData
+from unpooled.types import Body, FloatArray, IntArray, PartyData, all_rows
 
 RADII = ("empirical", "theoretical")
 
@@ -95,10 +95,11 @@ class FeCA(CentroidsProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Algorithms 2 and 4 (or 3) on the party's own rows."""
-        found = cluster(data.rows, data.weights, self.local_clusters, self.n_init, rng)
-        found = refined(data.rows, data.weights, found, self.merge)
+        rows = all_rows(data.rows)
+        found = cluster(rows, data.weights, self.local_clusters, self.n_init, rng)
+        found = refined(rows, data.weights, found, self.merge)
         kept = releasable(found, data)
-        outermost = outermost_distances(data.rows, found, data.min_count)[kept]
+        outermost = outermost_distances(rows, found, data.min_count)[kept]
         centroids = found.centers[kept]
         reply = {"centroids": centroids, "radii": radii(centroids, outermost, self.radius)}
         return summary(reply, found, kept), {}

@@ -46,7 +46,7 @@ from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared.centroids import gathered, groups, received
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyData, PartyId, all_rows
 
 MERGES = ("average", "kmeans")
 _LOCAL_STEPS = 300
@@ -160,7 +160,7 @@ class FuzzyCMeans(StarProtocol):
 def _known(data: PartyData, state: Body, rng: np.random.Generator) -> Body:
     """The rows that a party works with, or the means that stand for them."""
     if data.min_count <= 1:
-        return {"rows": data.rows, "weights": data.weights}
+        return {"rows": all_rows(data.rows), "weights": data.weights}
     if state:
         return state
     found, kept = groups(data, rng)

@@ -43,7 +43,7 @@ from unpooled.protocols.star.shared.centroids import (
     spread_out,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray, PartyData, all_rows
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ class KFED(CentroidsProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's k' clusters."""
-        found = awasthi_sheffet(data.rows, data.weights, self.local_clusters, self.n_init, rng)
+        found = awasthi_sheffet(
+            all_rows(data.rows), data.weights, self.local_clusters, self.n_init, rng
+        )
         kept = releasable(found, data)
         return summary({"centroids": found.centers[kept]}, found, kept), {}
 

@@ -32,7 +32,7 @@ from unpooled.protocols.star.shared.centroids import (
     release,
     summary,
 )
-from unpooled.types import Body, PartyData
+from unpooled.types import Body, PartyData, all_rows
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,6 @@ class MatchedAveraging(CentroidsProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's own k-means."""
-        found = cluster(data.rows, data.weights, self.n_clusters, self.n_init, rng)
+        found = cluster(all_rows(data.rows), data.weights, self.n_clusters, self.n_init, rng)
         kept = releasable(found, data)
         return summary({"centroids": found.centers[kept]}, found, kept), {}

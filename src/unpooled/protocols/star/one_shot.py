@@ -65,7 +65,7 @@ from unpooled.protocols.star.shared.centroids import (
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray, PartyData, all_rows
 
 SENT = ("counts", "radii")
 _LEAST_FOR_RADII = 10
@@ -164,7 +164,8 @@ class OneShotKMeans(StarProtocol):
     ) -> Answer:
         """The party's own k-means."""
         wanted = self._wanted(len(data.rows), data.min_count)
-        found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
+        rows = all_rows(data.rows)
+        found = cluster(rows, data.weights, wanted, self.n_init, rng)
         kept = releasable(found, data)
         if self.send == "radii":
             sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
@@ -173,7 +174,7 @@ class OneShotKMeans(StarProtocol):
         if self.send == "counts":
             reply["counts"] = found.counts[kept]
         if self.send == "radii" or self.n_clusters is None:
-            scatter = scatter_of(data.rows, data.weights, found)[kept]
+            scatter = scatter_of(rows, data.weights, found)[kept]
             if self.send == "radii":
                 reply["radii"] = np.sqrt(scatter / found.counts[kept])
             else:

@@ -38,7 +38,7 @@ from unpooled.privacy.row_groups import room, sendable
 from unpooled.protocols.mesh.base import Block, Heard, Peer
 from unpooled.protocols.mesh.shared.flooding import Tree, missing
 from unpooled.protocols.mesh.shared.limits import OWN
-from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
+from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray, all_rows
 
 _MERGES = 20
 """Restarts of k-means on merged clusters, which are few."""
@@ -154,7 +154,7 @@ def _own(
         rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
         own = parties[i]
         wanted = min(n_clusters, max(1, room(len(own.rows), block.min_count)))
-        found = _clusters(block, own.rows, own.weights, wanted, n_init, loss, rng)
+        found = _clusters(block, all_rows(own.rows), own.weights, wanted, n_init, loss, rng)
         kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
         points[i, : len(kept)] = found.centers[kept]
         weights[i, : len(kept)] = found.counts[kept]

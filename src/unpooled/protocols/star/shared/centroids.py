@@ -16,7 +16,7 @@ from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Disclosure, Release
 from unpooled.privacy.row_groups import sendable
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId, all_rows
 
 ASK = Release("centroids", (), ("model",), "nothing but the question")
 
@@ -91,7 +91,7 @@ def groups(data: PartyData, rng: np.random.Generator) -> tuple[Clustering, IntAr
     A party that is asked again and again about single clusters answers about these instead.
     """
     n_groups = max(1, len(data.rows) // (2 * data.min_count))
-    found = cluster(np.asarray(data.rows, dtype=np.float64), data.weights, n_groups, 1, rng)
+    found = cluster(all_rows(data.rows), data.weights, n_groups, 1, rng)
     return found, releasable(found, data)
 
 

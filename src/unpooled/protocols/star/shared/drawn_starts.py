@@ -37,7 +37,7 @@ from unpooled.protocols.star.shared.centroids import (
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray, PartyData, all_rows
 
 NAMES = ("k-means++", "random")
 Draw: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
@@ -102,12 +102,12 @@ class DrawnStarts(StarProtocol):
 
 def _sketch(data: PartyData, n_cells: int, how: str, rng: np.random.Generator) -> Clustering:
     """Means and counts of the rows nearest to each of the rows drawn."""
-    there = data.weights > 0
-    labels = np.full(len(data.rows), -1, dtype=np.int64)
+    rows, there = all_rows(data.rows), data.weights > 0
+    labels = np.full(len(rows), -1, dtype=np.int64)
     if there.any():
-        seeds = _drawn(data.rows[there], data.weights[there], n_cells, how, rng)
-        labels[there] = label(data.rows[there], seeds)
-    return means_of(data.rows, data.weights, labels)
+        seeds = _drawn(rows[there], data.weights[there], n_cells, how, rng)
+        labels[there] = label(rows[there], seeds)
+    return means_of(rows, data.weights, labels)
 
 
 def _drawn(

@@ -28,6 +28,7 @@ from unpooled.kernels.linalg.products import norm
 from unpooled.kernels.linalg.segments import means_or_keep, sums_by_label
 from unpooled.messages.message import Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release, Size
+from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import coarsened, enough_rows, split_atoms
 from unpooled.protocols.star.base import Answer
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData
@@ -91,11 +92,24 @@ def _held_together(
     if atoms.shape != data.weights.shape or not ((atoms >= 0) & (atoms < len(released))).all():
         # Compiled code follows them wherever they point.
         raise ProtocolError(f"What party {data.name} remembers of its rows does not fit them.")
-    total, weight = sums_by_label(data.rows, data.weights, atoms, len(released))
+    total, weight = _group_sums(data, atoms, len(released))
     means = total / np.where(weight > 0, weight, 1.0)[:, None]
     together = np.where(released & (weight > 0), label(means, body["centers"]), -1)[atoms]
     labels = coarsened(atoms, wanted, together, data.weights, data.min_count)
     return labels, atoms_of(split_atoms(atoms, labels), labels)
+
+
+def _group_sums(data: PartyData, labels: IntArray, n_labels: int) -> tuple[FloatArray, FloatArray]:
+    """Σ w x and Σ w of each group, chunk by chunk."""
+    parts = in_chunks(
+        lambda span: sums_by_label(data.rows[span], data.weights[span], labels[span], n_labels),
+        data.rows.shape,
+    )
+    totals, weights = np.zeros((n_labels, data.rows.shape[1])), np.zeros(n_labels)
+    for total, weight in parts:
+        totals += total
+        weights += weight
+    return totals, weights
 
 
 def atoms_of(atoms: IntArray, row_groups: IntArray) -> Body:

@@ -1,30 +1,30 @@
-"""Kernel k-means without pooling: a solver finds an embedding, any method clusters it.
+"""Kernel methods as preparations: rows are mapped so that plain k-means of them is kernel k-means.
 
 1. ``spread``, if γ is to be found: :mod:`unpooled.protocols.prepare.bandwidth`.
 2. A solver (:mod:`unpooled.protocols.prepare.krylov`, :mod:`unpooled.protocols.prepare.dspgd`)
-   finds the map M by
-   which rows are embedded, h(x) = z(x) M in R^s.
-3. ``inner``, a star protocol for k-means, on the embedded rows:
-   :mod:`unpooled.protocols.prepare.embedded`.
+   finds the map M by which rows are embedded, h(x) = z(x) M in R^s: :class:`KernelMap`.
+
+What follows is any protocol for k-means on the embedded rows (:class:`.then.Then`).
 
 **Without a solver** the rows are embedded by their D features, h(x) = z(x): k-means on random
-features, as Chitta, Jin & Jain (2012) have it. There is nothing to find then but γ, and everything
-that ``inner`` sends is D wide.
+features, as Chitta, Jin & Jain (2012) have it (:class:`RandomFeatures`). There is nothing to find
+then but γ, and everything that the inner protocol sends is D wide.
 
 **Other embeddings of the same map.** With K = U Λ U', Z M = U Λ^½ is kernel k-means'. ``power`` p
 makes it U Λ^p: with p < ½ directions beyond the first few, where finer structure is, count more; at
 p = 0 all count alike, as in spectral clustering. ``normalise`` makes it h(x) / |h(x)|, so that only
-where rows point to counts (Ng, Jordan & Weiss 2002). Neither takes a word more.
+where rows point to counts (Ng, Jordan & Weiss 2002). Neither sends a number more.
 
-The result has the centres of ``inner``, γ, the seed and M: what it takes to label new rows.
+The result has the centres of the inner protocol, γ, the seed and M: what it takes to label new
+rows.
 
-Sent by a party: d + 2 numbers for γ, what the solver says, and what ``inner`` says of rows of s
-columns.
+Sent by a party: d + 2 numbers for γ, what the solver asks for, and what the inner protocol sends of
+rows of s columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,7 +35,6 @@ from unpooled.kernels.linalg.products import lengths
 from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare import bandwidth
-from unpooled.protocols.prepare.embedded import Embedded, Finding
 from unpooled.protocols.prepare.kernel import (
     MAP,
     Draw,
@@ -44,17 +43,16 @@ from unpooled.protocols.prepare.kernel import (
     about_features,
     finite,
 )
-from unpooled.protocols.star.base import StarProtocol, Step
+from unpooled.protocols.prepare.then import Conversation, Finding, Preparation
 from unpooled.types import Body, FloatArray
 
 
 @dataclass(frozen=True)
-class OnFeatures(Embedded):
-    """What both have: a kernel, and γ or None if it is to be found from the data."""
+class OnFeatures(Preparation):
+    """What all have: a kernel, and γ or None if it is to be found from the data."""
 
     kernel: Kernel
     gamma: float | None
-    inner: StarProtocol
 
     def _drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, Draw]:
         seed = int(rng.integers(2**62))
@@ -65,20 +63,20 @@ class OnFeatures(Embedded):
         return Draw(gamma, seed, spread.means)
 
     @property
-    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+    def conversation(self) -> Conversation:
         if self.gamma is not None:
             return (), (), {}
         return (bandwidth.RELEASE,), (bandwidth.ASK,), {"spread": bandwidth.spread}
 
 
 @dataclass(frozen=True)
-class RandomFeatureKMeans(OnFeatures):
-    """``inner`` on the features themselves."""
+class RandomFeatures(OnFeatures):
+    """The features themselves."""
 
-    name: ClassVar[str] = "k-means on random features"
+    name: ClassVar[str] = "random features"
 
     @property
-    def n_components(self) -> int:  # type: ignore[override]
+    def n_columns(self) -> int:  # type: ignore[override]
         """As many as there are features."""
         return self.kernel.n_features
 
@@ -90,21 +88,26 @@ class RandomFeatureKMeans(OnFeatures):
         draw = yield from self._drawn(rng)
         return draw.question, {}
 
-    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+    def transform(self, rows: FloatArray, parameters: Body) -> FloatArray:
         features = self.kernel.features(parameters)
         return finite(features.transform(rows), features)
 
 
 @dataclass(frozen=True)
-class KernelKMeans(OnFeatures):
-    """``inner`` on the ``n_components`` directions that the solver finds in ``draws`` draws."""
+class KernelMap(OnFeatures):
+    """The ``n_components`` directions that the solver finds in ``draws`` draws of features."""
 
     solver: Solver
     n_components: int
     draws: int = 1
     power: float = 0.5
     normalise: bool = False
-    name: ClassVar[str] = "kernel k-means"
+    name: ClassVar[str] = "kernel map"
+
+    @property
+    def n_columns(self) -> int:  # type: ignore[override]
+        """As many as there are directions."""
+        return self.n_components
 
     @property
     def parameters(self) -> Release:
@@ -114,8 +117,8 @@ class KernelKMeans(OnFeatures):
         return about_features(release)
 
     @property
-    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
-        releases, asks, steps = super().finding
+    def conversation(self) -> Conversation:
+        releases, asks, steps = super().conversation
         solver = self.solver
         return (
             (*releases, *solver.releases),
@@ -132,7 +135,7 @@ class KernelKMeans(OnFeatures):
         onto[:, : len(values)] *= weights
         return {**draw.question, MAP: onto}, {"eigenvalues": values}
 
-    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+    def transform(self, rows: FloatArray, parameters: Body) -> FloatArray:
         embedded = self.kernel.embedded(rows, parameters)
         if self.normalise:
             length = lengths(embedded)[:, None]

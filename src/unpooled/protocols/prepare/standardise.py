@@ -1,4 +1,4 @@
-"""Any star protocol on standardised columns, without a step for it at home.
+"""Standardises columns by the mean and deviation of all parties' rows.
 
 First :class:`unpooled.protocols.prepare.moments.Moments` finds the mean and the deviation of every
 column over all parties' rows. From then on every question carries both, and a party answers it
@@ -11,7 +11,6 @@ units.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,9 +19,8 @@ import numpy as np
 from unpooled.data.tables import LARGEST
 from unpooled.errors import ProtocolError
 from unpooled.messages.release import COLUMNS, Release
-from unpooled.protocols.prepare.embedded import Embedded, Finding
 from unpooled.protocols.prepare.moments import Moments, deviation
-from unpooled.protocols.star.base import StarProtocol, Step
+from unpooled.protocols.prepare.then import Conversation, Finding, Preparation
 from unpooled.types import Body, FloatArray
 
 MEAN, SCALE = "all.mean", "all.scale"
@@ -31,13 +29,11 @@ _DUST = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
-class Standardised(Embedded):
-    """The protocol ``inner`` on standardised columns."""
+class Standardise(Preparation):
+    """The preparation."""
 
-    inner: StarProtocol
-    n_components: None = None
     keeps_rows: ClassVar[bool] = False
-    name: ClassVar[str] = "standardised"
+    name: ClassVar[str] = "standardise"
 
     @property
     def parameters(self) -> Release:
@@ -46,7 +42,7 @@ class Standardised(Embedded):
         return Release("scale", (MEAN, SCALE), ("model",), why, shapes=shapes)
 
     @property
-    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
+    def conversation(self) -> Conversation:
         moments = Moments()
         return moments.releases, moments.asks, moments.steps
 
@@ -54,7 +50,7 @@ class Standardised(Embedded):
         moments = yield from Moments().coordinator(rng)
         return {MEAN: moments["mean"], SCALE: deviation(moments)}, {}
 
-    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+    def transform(self, rows: FloatArray, parameters: Body) -> FloatArray:
         if not (parameters[SCALE] > 0).all():
             raise ProtocolError("The coordinator sent a deviation that is not positive.")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -66,9 +62,8 @@ class Standardised(Embedded):
             )
         return rows
 
-    def in_columns(self, result: Body) -> FloatArray | None:
-        centers = self.inner.in_columns(result)
-        return None if centers is None else in_units(centers, result[MEAN], result[SCALE])
+    def in_columns(self, centers: FloatArray, parameters: Body) -> FloatArray | None:
+        return in_units(centers, parameters[MEAN], parameters[SCALE])
 
 
 def in_units(centers: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatArray:
