@@ -44,10 +44,13 @@ from unpooled.graphs.topology import topology
 from unpooled.messages.message import Ask, Post, Summary
 from unpooled.messages.release import Release
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
 from unpooled.network.storage.state import StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
@@ -55,6 +58,7 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
 from unpooled.types import Body, Parties, PartyData
 
@@ -285,12 +289,12 @@ def _star_rate(name: str, node: Node, state: StateDirectory, timing: Timing, rou
     if name == COORDINATOR:
         run = StarCoordinator(protocol, STAR[1:], node, state, 0, timing, n_columns=2)
         result = run.run()
-        run.part()
+        run.terminate()
         return float(result["rate"])
     data = PartyData(name, np.random.default_rng(0).normal(size=(50, 2)), np.ones(50))
     party = StarParty(protocol, PartyRuntime(protocol, data, (0, 0), STUDY), node, state, timing)
     party.run()
-    party.part()
+    party.terminate()
     return 0.0
 
 
@@ -314,18 +318,16 @@ def _mesh_rate(
     block = Block.of(parties.select(number), ring, number, 0, STUDY)
     times: list[float] = []
     peer = MeshPeer(
-        protocol,
-        block,
+        PeerRuntime(protocol, block, STUDY),
         PEERS,
         node,
         state,
-        STUDY,
         timing,
         lambda progress: times.append(time.perf_counter()),
     )
     peer.run()
 
-    peer.part()
+    peer.terminate()
     return (len(times) - 1 - WARM_UP) / (times[-1] - times[WARM_UP])
 
 

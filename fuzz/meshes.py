@@ -16,9 +16,10 @@ from unpooled.errors import InputError, PolicyRefusal
 from unpooled.graphs.topology import topology
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Message, Post
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Event
 from unpooled.network.storage.state import StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Deployment, Policy
 from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import Block, MeshProtocol
@@ -27,6 +28,7 @@ from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
 from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.runtime.peer import PeerRuntime
 from unpooled.types import Parties
 
 NAMES = ("A", "B", "C", "D")
@@ -63,7 +65,7 @@ def peer(data: bytes) -> None:
             play.peer = one
             try:
                 one.run()
-                one.part()
+                one.terminate()
                 break
             except Over:
                 if tape.over:
@@ -79,7 +81,7 @@ def peer(data: bytes) -> None:
 def _refuse_growth(one: MeshPeer) -> None:
     """What a peer keeps in memory is bounded, whatever it is told."""
     assert all(len(other.posts) <= 3 for other in one.neighbours.values())
-    assert len(one._own) <= 2 + len(one.neighbours)
+    assert len(one._posts) <= 2 + len(one.neighbours)
 
 
 def mesh_peer(folder: Path, which: int, policy: Policy, own: Clock, play) -> MeshPeer:
@@ -87,7 +89,8 @@ def mesh_peer(folder: Path, which: int, policy: Policy, own: Clock, play) -> Mes
     play.state = StateDirectory(folder, "plan", "A")
     block = Block(PARTIES, _RING.neighbourhood(np.array([0])), _RING, 0)
     node = StubNode(own, play)
-    return MeshPeer(PROTOCOLS[which], block, NAMES, node, play.state, policy, TIMING)
+    peer = PeerRuntime(PROTOCOLS[which], block, policy)
+    return MeshPeer(peer, NAMES, node, play.state, TIMING)
 
 
 class _Talking:
@@ -104,7 +107,7 @@ class _Talking:
         self._kinds = (*CONTROL, *(release.kind for release in releases))
 
     def __call__(self) -> Event | None:
-        tape, n = self._tape, self.peer._exchange
+        tape, n = self._tape, self.peer.exchange
         if tape.over:
             raise Over
         what = tape.below(9)

@@ -15,13 +15,15 @@ from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.tape import Tape, changed
 from unpooled.deploy import results
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
-from unpooled.messages.codec import decode, encode
+from unpooled.messages.codec import Encoded, decode, encode
 from unpooled.messages.message import Ask, Post, Reply
 from unpooled.network.link import Up
-from unpooled.network.mesh import Timing
 from unpooled.network.node import Event
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
 from unpooled.network.storage.state import StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Deployment
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel
@@ -90,7 +92,7 @@ def coordinator(data: bytes) -> None:
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
                     run.run()
-                    run.part()
+                    run.terminate()
                 break
             except Over:
                 if tape.over:
@@ -132,7 +134,7 @@ class _Answering:
             raise Over
         what = tape.below(8)
         opened = self.run._open
-        number = self.run.conductor.exchange
+        number = self.run.runtime.exchange
         if what < 3 and opened is not None:
             missing = [name for name in NAMES if name not in self.run._done]
             name = (missing or NAMES)[0] if what < 2 else tape.one_of(NAMES)
@@ -159,7 +161,7 @@ def party(data: bytes) -> None:
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
                     _use(one, PROTOCOLS[which], one.run())
-                    one.part()
+                    one.terminate()
                 break
             except Over:
                 if tape.over:
@@ -180,7 +182,7 @@ def star_party(folder: Path, which: int, policy, own: Clock, play) -> StarParty:
 
 def _use(one: StarParty, protocol: StarProtocol, result: Body) -> None:
     """What is done with a result."""
-    labels = results.star_labels(protocol, one.site.data.rows, result)
+    labels = results.star_labels(protocol, one.runtime.data.rows, result)
     assert labels.shape == (14,)
     results.write_labels(one._state, labels)
     plan = SimpleNamespace(protocol=protocol, columns=("x", "y"))
@@ -229,18 +231,18 @@ def honest_answer(which: int, number: int, asked: tuple[bytes, ...]) -> tuple[Re
 
     Where a question came from others' nonsense it may have no answer; then nothing is in it.
     """
-    clerk = IdempotentParty(PartyRuntime(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
+    party = IdempotentParty(PartyRuntime(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
     if asked[:-1]:
-        clerk.remember(honest_answer(which, number, asked[:-1])[1])
+        party.remember(honest_answer(which, number, asked[:-1])[1])
     ask = decode(asked[-1])
     try:
         with np.errstate(all="ignore"):
-            plain = clerk.answer(asked[-1], len(asked))
+            answer = party.answer(Encoded(ask, asked[-1]), len(asked))
     except ProtocolError:
-        plain = None
-    reply = decode(plain) if plain is not None else Reply(ask.kind, {}, ask.round)
+        answer = None
+    reply = answer.message if answer is not None else Reply(ask.kind, {}, ask.round)
     assert isinstance(reply, Reply)
-    return reply, clerk.memory
+    return reply, party.memory
 
 
 @cache

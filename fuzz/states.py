@@ -27,12 +27,13 @@ from unpooled.errors import (
     StateError,
     WireError,
 )
-from unpooled.messages.codec import decode_state, encode, encode_state
+from unpooled.messages.codec import Encoded, decode_state, encode, encode_state
 from unpooled.messages.message import Post
 from unpooled.network import star
 from unpooled.network.identity import Identity
 from unpooled.network.node import Node
-from unpooled.network.star import COORDINATOR, StarCoordinator
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
@@ -90,19 +91,19 @@ def memory(data: bytes) -> None:
     policy = tape.one_of(stars.POLICIES)
     site = PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy)
     asked = tape.below(3)
-    clerk = IdempotentParty(site)
+    party = IdempotentParty(site)
     questions = [q for q in stars.honest_questions(which) if q.kind != "_result"]
     with stars.quiet(), np.errstate(all="ignore"):
         try:
-            clerk.remember(_memory(tape, honest_memory(which, min(asked, len(questions)))))
+            party.remember(_memory(tape, honest_memory(which, min(asked, len(questions)))))
         except (ProtocolError, WireError):
             return
         try:
             for number, ask in enumerate(questions):
-                clerk.answer(encode(ask), number)
+                party.answer(Encoded(ask, encode(ask)), number)
         except (LedgerRefusal, ProtocolError, WireError):
             return
-        decode_state(clerk.memory)
+        decode_state(party.memory)
 
 
 def _memory(tape: Tape, known: bytes) -> bytes:
@@ -110,21 +111,21 @@ def _memory(tape: Tape, known: bytes) -> bytes:
         return tape.block()
     body = decode_state(known)
     names = sorted(body)
-    return encode_state(changed(tape, Post("state", 0, body), (*names, "state.told")).body)
+    return encode_state(changed(tape, Post("state", 0, body), (*names, "state.released")).body)
 
 
 @cache
 def honest_memory(which: int, asked: int) -> bytes:
     """What a party that has answered so many questions remembers."""
     policy = stars.POLICIES[1]
-    clerk = IdempotentParty(PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy))
+    party = IdempotentParty(PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy))
     with stars.quiet(), np.errstate(all="ignore"):
         for number, ask in enumerate(stars.honest_questions(which)[:asked]):
             try:
-                clerk.answer(encode(ask), number)
+                party.answer(Encoded(ask, encode(ask)), number)
             except (MalformedMessage, PolicyRefusal, ProtocolError):
                 break
-    return clerk.memory
+    return party.memory
 
 
 def resume(data: bytes) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.network.site import Authority, admitted, ring_of, write_plan
 from unpooled.cli import main
 from unpooled.deploy.plan import read_plan
-from unpooled.network.star import COORDINATOR
+from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.storage.state import JOURNAL
 
 NAMES = ("North", "South")

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import unpooled
 from unpooled.deploy import keys
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.star import COORDINATOR
+from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.zenoh import Files
 from unpooled.types import Parties
 

@@ -21,10 +21,13 @@ from tests.network.threads import Network
 from unpooled.deploy.plan import read_plan
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
 from unpooled.graphs.topology import topology
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.refusal import difference
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
 from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start
@@ -107,7 +110,7 @@ def test_one_who_never_came_is_known_to_all_in_the_end(make: Callable[..., Netwo
     assert network.errors == {}
     for name in others("P3"):
         assert peer(network, name).members == tuple(others("P3")), name
-        assert peer(network, name).attendance.missing_since(2) == 0
+        assert peer(network, name).membership.missing_since(2) == 0
 
 
 def test_all_who_took_part_know_it(make: Callable[..., Network]) -> None:

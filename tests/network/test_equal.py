@@ -24,7 +24,7 @@ from tests.network.site import (
 )
 from tests.network.threads import Network
 from unpooled.graphs.topology import topology
-from unpooled.network.star import COORDINATOR
+from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh.base import MeshProtocol

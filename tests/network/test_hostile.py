@@ -30,10 +30,12 @@ from unpooled.messages.codec import Limits, decode, encode
 from unpooled.messages.message import Ask, Message, Post, Reply
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import HELLO, Link, Received, Up
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node, words
-from unpooled.network.star import COORDINATOR, _wrong_result
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import _wrong_result
 from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
+from unpooled.network.timing import Timing
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
@@ -768,7 +770,7 @@ def test_floods_between_peers_change_nothing(
     same_mesh(network)
     for peer in neighbours_of(network, "P2"):
         assert len(peer.neighbours["P2"].posts) <= 3
-        assert len(peer._own) <= 3
+        assert len(peer._posts) <= 3
         lines = list(chained(network.folder / peer.name / LEDGER))
         assert len(lines) < 1000  # not one for every time it was asked where it is
     assert len(caplog.records) < 150

@@ -41,7 +41,7 @@ from unpooled.messages.message import Post
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import HELLO, Received
 from unpooled.network.node import Node
-from unpooled.network.star import COORDINATOR
+from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.storage.state import StateDirectory
 from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
 from unpooled.network.zenoh_log import relay

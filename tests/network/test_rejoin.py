@@ -13,8 +13,9 @@ import pytest
 from tests.network.hub import Hub, Wire
 from tests.network.threads import Network, nobody
 from unpooled.graphs.topology import topology
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Arrived, Presence
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.simulate import Options, run_mesh
@@ -110,7 +111,7 @@ def peer(network: Network, name: str) -> MeshPeer:
 
 def reaches(network: Network, name: str, exchange: int) -> None:
     end = monotonic() + 60
-    while peer(network, name)._exchange < exchange:
+    while peer(network, name).exchange < exchange:
         assert monotonic() < end, f"{name} does not come to exchange {exchange}"
         time.sleep(0.002)
 
@@ -177,7 +178,7 @@ def test_a_peer_is_waited_for_again_once_it_is_heard(
     time.sleep(seconds)
     hub.mute.clear()
     time.sleep(2 * ROUND_TIMEOUT)
-    since = max(peer(network, name)._exchange for name in NAMES)
+    since = max(peer(network, name).exchange for name in NAMES)
     replayed(network)
     assert since < rounds - 50
     for sender, receiver in BOTH_WAYS:

@@ -18,9 +18,10 @@ from unpooled.errors import InputError
 from unpooled.graphs.topology import Topology, topology
 from unpooled.messages.message import Message, Post
 from unpooled.messages.release import Release
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node
 from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start

@@ -60,7 +60,7 @@ def _coordinator(options: argparse.Namespace) -> None:
     from unpooled.deploy.dryrun import listed
     from unpooled.deploy.plan import read_plan
     from unpooled.deploy.run import coordinate
-    from unpooled.network.star import COORDINATOR
+    from unpooled.network.star_kinds import COORDINATOR
 
     plan, setting = read_plan(options.plan), _setting(options, COORDINATOR, None, None)
     if options.dry_run:

@@ -69,7 +69,7 @@ def mesh_in_words(names: Sequence[PartyId], peer: MeshPeer) -> list[str]:
 def _missing(names: Sequence[PartyId], name: PartyId, peer: MeshPeer) -> str:
     neighbour = peer.neighbours.get(name)
     why = f" ({neighbour.left})" if neighbour is not None and neighbour.left is not None else ""
-    since = peer.attendance.missing_since(names.index(name))
+    since = peer.membership.missing_since(names.index(name))
     if since == 0:
         return f"{name} was never heard{why}: none of its rows are in the result."
     if since is None:

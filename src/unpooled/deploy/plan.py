@@ -52,8 +52,8 @@ from unpooled.estimators.star import StarEstimator
 from unpooled.graphs.topology import Topology, topology
 from unpooled.messages.codec import LIMITS
 from unpooled.messages.conform import most_bytes
-from unpooled.network.mesh import Timing
-from unpooled.network.star import COORDINATOR
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.prepare.standardise import Standardise
 from unpooled.protocols.prepare.then import Then

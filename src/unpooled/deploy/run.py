@@ -27,12 +27,15 @@ from unpooled.messages.codec import LIMITS, Limits
 from unpooled.messages.conform import largest_size
 from unpooled.network.mesh import MeshPeer, Progress
 from unpooled.network.node import Node, telling_others
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty, StarProgress
+from unpooled.network.star_coordinator import StarCoordinator, StarProgress
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
 from unpooled.network.storage.state import StateDirectory
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.protocols.mesh.base import Block, MeshProtocol
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
 from unpooled.types import Body, PartyId
 
@@ -61,12 +64,12 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
             results.write_centers(state, plan, result)
             rounds = [
                 {"kind": kind, "round": number, "answered": answered}
-                for (kind, number), answered in run.conductor.answerers.items()
+                for (kind, number), answered in run.runtime.answerers.items()
             ]
             facts = {"questions": rounds, "quorum": plan.quorum, "refused": _refused(node)}
             said = star_in_words(plan.names, run.members, run.left)
             _write_manifest(state, plan, COORDINATOR, result, run.members, said, facts, setting)
-            run.part()
+            run.terminate()
     _done(state, plan, run.members, setting)
 
 
@@ -99,10 +102,10 @@ def take_part(
             results.write_model(state, plan, result, shared_only=True)
             results.write_centers(state, plan, result)
             members = tuple(n for i, n in enumerate(plan.names) if i in party.members)
-            facts = {"answered": party.clerk.answered, "refused": _refused(node)}
+            facts = {"answered": party.party.answered, "refused": _refused(node)}
             said = star_in_words(plan.names, members)
             _write_manifest(state, plan, name, {}, members, said, facts, setting)
-            party.part()
+            party.terminate()
     _done(state, plan, members, setting)
 
 
@@ -119,12 +122,10 @@ def run_peer(
         number = np.array([plan.names.index(name)])
         block = Block.of(parties, plan.topology, number, plan.run_seed, own.policy)
         peer = MeshPeer(
-            protocol,
-            block,
+            PeerRuntime(protocol, block, own.policy),
             plan.names,
             node,
             state,
-            own.policy,
             plan.timing,
             lambda progress: setting.report(_mesh_line(progress, len(peer.neighbours))),
             min_parties=plan.min_parties,
@@ -139,7 +140,7 @@ def run_peer(
             results.write_model(state, plan, mine)
             results.write_centers(state, plan, mine)
             results.write_labels(state, labels, rows.ids)
-            peer.part()
+            peer.terminate()
             facts = {"participation": peer.participation, "refused": _refused(node)}
             said = mesh_in_words(plan.names, peer)
             _write_manifest(state, plan, name, mine, peer.members, said, facts, setting)

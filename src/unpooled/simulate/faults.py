@@ -60,7 +60,7 @@ class AnswerLost:
 class MessagesLost:
     """In a mesh, every message is lost with probability ``rate``, and sent again until it arrives.
 
-    Nothing but time is lost by it: see :class:`unpooled.simulate.retransmission.Resending`.
+    Nothing but time is lost by it: see :class:`unpooled.simulate.retransmission.Retransmission`.
     """
 
     rate: float

@@ -22,7 +22,7 @@ from unpooled.simulate.faults import MessagesLost
 from unpooled.types import IntArray
 
 
-class Resending:
+class Retransmission:
     """The slots that have gone by at each user."""
 
     def __init__(self, graph: Topology, losses: Sequence[MessagesLost]) -> None:

@@ -84,14 +84,14 @@ def run_star(
 ) -> Outcome:
     """Runs the coordinator, for a ServerApp of your own."""
     caller = _Caller(grid, agreement, a_number("timeout", timeout, above=0.0))
-    conductor = CoordinatorRuntime(agreement.protocol, agreement.n_parties, agreement.seed, observe)
+    runtime = CoordinatorRuntime(agreement.protocol, agreement.n_parties, agreement.seed, observe)
     with serving():
         caller.wait()
-        ask = conductor.begin()
+        ask = runtime.begin()
         while ask is not None:
-            replies, refusals = caller.call(ask, conductor.exchange)
-            ask = conductor.answered(replies, refusals)
-    return Outcome(conductor.result, caller.traffic, answerers=conductor.answerers)
+            replies, refusals = caller.call(ask, runtime.exchange)
+            ask = runtime.answered(replies, refusals)
+    return Outcome(runtime.result, caller.traffic, answerers=runtime.answerers)
 
 
 class _Unheard(ProtocolError):

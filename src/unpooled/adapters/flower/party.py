@@ -30,7 +30,7 @@ from unpooled.errors import (
     ProtocolError,
     WireError,
 )
-from unpooled.messages.codec import decode
+from unpooled.messages.codec import Encoded, decode
 from unpooled.messages.conform import misfit
 from unpooled.messages.message import Ask
 from unpooled.privacy.policy import POLICIES, Policy, as_policy
@@ -77,12 +77,12 @@ def _said(
         agreement = agreement_of(agreed, context)
         question = question_of(message)
         _refuse_other_runs(question, agreement, number, name)
-        _refuse_misfits(question, agreement, name)
+        asked = _asked(question, agreement, name)
         data = _data(load_data(context), name, agreement)
-        clerk = IdempotentParty(
+        party = IdempotentParty(
             PartyRuntime(agreement.protocol, data, (agreement.seed, number), own)
         )
-        answer = _answer(question, clerk, number, context)
+        answer = _answer(question, asked, party, number, context)
     except (LedgerRefusal, ProtocolError, WireError) as error:
         _LOG.warning("Nothing is sent: %s", error)
         status = "outdated" if isinstance(error, Outdated) else "failed"
@@ -95,7 +95,7 @@ def _said(
         return Word(number, name, "failed", text=text)
     if answer is None:
         return Word(number, name, "withheld")
-    return Word(number, name, "answer", answer)
+    return Word(number, name, "answer", answer.data)
 
 
 def _identity(context: Context) -> tuple[int, PartyId]:
@@ -151,8 +151,8 @@ def _refuse_other_runs(
         )
 
 
-def _refuse_misfits(question: Question, agreement: Agreement, name: PartyId) -> None:
-    """Lets no question through that is not as the protocol declares it."""
+def _asked(question: Question, agreement: Agreement, name: PartyId) -> Encoded:
+    """The question, if it is as the protocol declares it."""
     ask = decode(question.question)
     declared = {release.kind: release for release in agreement.protocol.asks}
     wrong: str | None = "the protocol does not declare it"
@@ -163,6 +163,7 @@ def _refuse_misfits(question: Question, agreement: Agreement, name: PartyId) -> 
             f"Party {name} does not answer {ask.kind!r} of round {ask.round}, since {wrong}; have "
             "both sides run the same version."
         )
+    return Encoded(ask, question.question)
 
 
 def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
@@ -175,21 +176,21 @@ def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
 
 
 def _answer(
-    question: Question, clerk: IdempotentParty, number: int, context: Context
-) -> bytes | None:
+    question: Question, asked: Encoded, party: IdempotentParty, number: int, context: Context
+) -> Encoded | None:
     """The answer, after which Flower's state of this run and node has what the party remembers."""
     key = f"{KEY}.{context.run_id}"
     kept = context.state.config_records.get(key, ConfigRecord()).get("memory")
     if isinstance(kept, bytes):
-        clerk.remember(kept)
-    if number >= len(question.answered) or clerk.answered < question.answered[number]:
+        party.remember(kept)
+    if number >= len(question.answered) or party.answered < question.answered[number]:
         raise Outdated(
-            f"Party {clerk.site.data.name} has lost its memory of this run, as it does when its "
+            f"Party {party.runtime.data.name} has lost its memory of this run, as it does when its "
             "SuperNode is restarted; begin a new run."
         )
     with serving() as serve:
-        [answer] = serve(lambda own: own.answer(question.question, question.exchange), [clerk])
-    context.state[key] = ConfigRecord({"memory": clerk.memory})
-    for remark in clerk.site.ledger.remarks:
+        [answer] = serve(lambda own: own.answer(asked, question.exchange), [party])
+    context.state[key] = ConfigRecord({"memory": party.memory})
+    for remark in party.runtime.ledger.remarks:
         _LOG.warning("%s", remark)
     return answer  # type: ignore[no-any-return]
