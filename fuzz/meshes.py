@@ -123,7 +123,7 @@ class _Talking:
         return unexpected(tape, what - 3, name, self._kinds, self._names)
 
     def _due(self) -> Message:
-        return self.peer._post or Post("_seen", 0, {})
+        return self.peer.peer.post or Post("_seen", 0, {})
 
     def _control(self, n: int) -> Post:
         tape = self._tape

@@ -29,7 +29,7 @@ from unpooled.errors import (
 )
 from unpooled.messages.codec import Encoded, decode_state, encode, encode_state
 from unpooled.messages.message import Post
-from unpooled.network import star
+from unpooled.network import star_coordinator
 from unpooled.network.identity import Identity
 from unpooled.network.node import Node
 from unpooled.network.star_coordinator import StarCoordinator
@@ -160,7 +160,7 @@ def _coordinator(folder: Path, which: int, own) -> None:
     state = StateDirectory(folder, "plan", COORDINATOR)
     node = stars.StubNode(own, _over)
     try:
-        with mock.patch.object(star.secrets, "token_bytes", lambda n: bytes(n)):
+        with mock.patch.object(star_coordinator.secrets, "token_bytes", lambda n: bytes(n)):
             run = StarCoordinator(protocol, stars.NAMES, node, state, 0, stars.TIMING, n_columns=2)
         with closing(run):
             run.run()

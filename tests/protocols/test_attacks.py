@@ -108,7 +108,8 @@ def attack(bodies: list[Body]) -> list[np.ndarray]:
 
 def sums_and_counts(body: Body) -> tuple[np.ndarray, np.ndarray] | None:
     if "sums" in body:
-        return body["sums"], body["counts"]
+        counts = body["counts"] if "counts" in body else body["weight"]
+        return np.atleast_2d(body["sums"]), counts
     for means, counts in (("centroids", "counts"), ("centers", "support"), ("mean", "weight")):
         if means in body and counts in body:
             return np.atleast_2d(body[means]) * body[counts][:, None], body[counts]
@@ -293,13 +294,13 @@ def test_questions_that_make_no_sense_are_refused_without_a_value(name: str, bod
         site.answer(Ask(kind, body), 0)
 
 
-def test_numbers_that_no_row_is_behind_do_not_leave() -> None:
+def test_numbers_about_no_row_do_not_leave() -> None:
     rows = DIGITS[:50]
     ledger = Ledger(("A",), Moments().releases, DEPLOYMENT, np.ones(50))
     nothing = np.full(50, -1)
     once = np.ones(1, dtype=np.int64)
-    zeros = {"weight": np.zeros(1), "mean": np.zeros(64), "scatter": np.zeros(64)}
+    zeros = {"weight": np.zeros(1), "sums": np.zeros(64), "squares": np.zeros(64)}
     assert ledger.send(Reply("moments", zeros), once, 0, nothing) is not None
-    lying = {**zeros, "mean": rows[0]}
+    lying = {**zeros, "sums": rows[0]}
     with pytest.raises(PolicyRefusal, match="which would tell fewer rows apart"):
         ledger.send(Reply("moments", lying, 1), once, 1, nothing)

@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.toys import Mean
 from tests.sentences import refuses
 from unpooled.errors import InputError, MalformedMessage, PolicyRefusal, ProtocolError
-from unpooled.messages.codec import Encoded, encode
+from unpooled.messages.codec import Encoded, decode, encode
 from unpooled.messages.message import Ask, Reply
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, Policy
 from unpooled.protocols.star.feca import FeCA

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from unpooled.errors import ProtocolError
 from unpooled.messages.message import sealed
 from unpooled.messages.release import Release
 from unpooled.types import Array, Body, IntArray, PartyId
@@ -46,13 +45,11 @@ class Aggregate(Mapping[str, Array]):
 
 def aggregate(release: Release, replies: Mapping[PartyId, Body]) -> Aggregate:
     """The replies of one exchange as one body."""
-    if not replies:
-        raise ProtocolError(f"No party answered {release.kind!r}, so there is nothing to add up.")
     bodies = list(replies.values())
     body: dict[str, Array] = {}
     lengths: dict[str, IntArray] = {}
     for name in release.fields:
-        if not all(name in own for own in bodies):
+        if not bodies or not all(name in own for own in bodies):
             continue  # it may be missing in some exchanges, then at all parties
         if name in release.additive:
             body[name] = np.sum([own[name] for own in bodies], axis=0)

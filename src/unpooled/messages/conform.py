@@ -65,6 +65,7 @@ def lengths(release: Release, body: Body, users: int | None = None) -> dict[str,
     return {
         size.name: length
         for name, sizes in release.shapes.items()
+        if name in body
         for size, length in zip(sizes, body[name].shape[first:], strict=True)
         if isinstance(size, AtMost) and size.name
     }

@@ -321,14 +321,26 @@ def _without(
 ) -> MeshProtocol | StarProtocol:
     """The same protocol with one declaration less."""
     rest = tuple(
-        Release(kind, tuple(f for f in release.fields if f != name), release.discloses, release.why)
-        if release.kind == kind
-        else release
+        _without_field(release, name) if release.kind == kind else release
         for release in protocol.releases
     )
     if isinstance(protocol, StarProtocol):
         return _SilencedStar(protocol, rest)
     return _SilencedMesh(protocol, rest)
+
+
+def _without_field(release: Release, name: str) -> Release:
+    def rest(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(own for own in names if own != name)
+
+    return Release(
+        release.kind,
+        rest(release.fields),
+        release.discloses,
+        release.why,
+        additive=rest(release.additive),
+        union=rest(release.union),
+    )
 
 
 @dataclass(frozen=True)

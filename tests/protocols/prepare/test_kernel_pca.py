@@ -114,12 +114,12 @@ def test_leverage_scores_are_those_of_the_embedded_rows() -> None:
     body = told(said, "leverage")
     seed = np.random.default_rng([int(body[SEED][0]), 0])
     matrix = seed.normal(size=(40, 8)) / np.sqrt(8)
-    embedded = asked.kernel.features(body).transform(IRIS) @ matrix
+    embedded = asked.preparation.kernel.features(body).transform(IRIS) @ matrix
     true = np.einsum(
         "ij,jk,ik->i", embedded, np.linalg.pinv(embedded.T @ embedded, hermitian=True), embedded
     )
     for i, part in enumerate(np.split(true, [60])):
-        _, state = asked.leverage(parties[i], {}, body, np.random.default_rng(0))
+        _, state = asked.preparation.leverage(parties[i], {}, body, np.random.default_rng(0))
         np.testing.assert_allclose(state["chances"], part, rtol=1e-6)
     sums = [m.body["leverage"][0] for m in said if isinstance(m, Reply) and m.kind == "leverage"]
     assert sum(sums) == pytest.approx(8)
@@ -201,7 +201,7 @@ def test_chances_are_what_rows_have_beyond_the_first(kernel: str) -> None:
     weights = np.array([1.0, 1.0, 2.0, 0.0, 1.0, 0.5, 3.0, 1.0, 1.0, 1.0])
     party = Parties.of([rows], weights=[weights])[0]
     body = {GAMMA: np.array([gamma]), POINTS: points}
-    answer, state = protocol(kernel, gamma).residual(party, {}, body, np.random.default_rng(0))
+    answer, state = protocol(kernel, gamma).preparation.residual(party, {}, body, np.random.default_rng(0))
     plain = np.array([error(kernel, gamma, points, row[None]) for row in rows])
     assert state["chances"][:2].tolist() == [0.0, 0.0]  # they are in the span
     wanted = (weights * plain)[weights > 0]
@@ -219,14 +219,16 @@ def test_rows_are_drawn_by_their_chances() -> None:
     share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([1])}
     asked, rng, drawn = protocol(), np.random.default_rng(0), np.zeros(6)
     for _ in range(2000):
-        said, _ = asked.drawn_rows(party, {"chances": chances}, share, rng)
+        said, _ = asked.preparation.drawn_rows(party, {"chances": chances}, share, rng)
         assert isinstance(said, Mapping)
         drawn[(rows == said["rows"]).all(axis=1)] += 1
     assert drawn.sum() == 2000
     assert drawn[[0, 2]].tolist() == [0.0, 0.0]
     wanted = np.insert(chances, 2, 0.0) / chances.sum()
     np.testing.assert_allclose(drawn / 2000, wanted, atol=4 * np.sqrt(0.25 / 2000))
-    every, _ = asked.drawn_rows(party, {"chances": chances}, {**share, "share": np.array([9])}, rng)
+    every, _ = asked.preparation.drawn_rows(
+        party, {"chances": chances}, {**share, "share": np.array([9])}, rng
+    )
     assert isinstance(every, Mapping)
     assert np.array_equal(every["rows"], np.unique(rows[[1, 3, 4, 5]], axis=0))
 
@@ -300,7 +302,11 @@ def test_what_makes_no_sense_is_refused() -> None:
     share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([31])}
     for body, words in ((share, "was asked for 31 rows"), ({**share, "share": [3]}, "missed")):
         body = {name: np.asarray(value) for name, value in body.items()}
-        refuses(lambda body=body: asked.drawn_rows(alone, {}, body, nothing), words, ProtocolError)
+        refuses(
+            lambda body=body: asked.preparation.drawn_rows(alone, {}, body, nothing),
+            words,
+            ProtocolError,
+        )
     by = {GAMMA: np.ones(1), POINTS: IRIS[:3], MAP: np.ones((2, 3))}
     refuses(lambda: asked.embed(IRIS, by), "A map of 2 lines is not one of 3", ProtocolError)
     by = {GAMMA: np.zeros(1), POINTS: IRIS[:3], MAP: np.ones((3, 3))}

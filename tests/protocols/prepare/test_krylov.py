@@ -46,7 +46,7 @@ def weighted(seed: int = 0, sizes: tuple[int, ...] = (30, 41, 24)) -> Parties:
 
 def pooled(protocol: Then, run: Run, parties: Parties) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, the largest first, of the Gram matrix of all features, and that matrix."""
-    features = protocol.kernel.features(run.result).transform(parties.rows)
+    features = protocol.preparation.kernel.features(run.result).transform(parties.rows)
     gram = (parties.weights[:, None] * features).T @ features
     return np.linalg.eigvalsh(gram)[::-1], gram
 
@@ -223,7 +223,7 @@ def test_whose_row_it_is_can_be_told_if_a_party_has_fewer_than_d(n: int, told_ap
     protocol = asked(8, 2, gamma=0.5)
     told: dict[str, Any] = {GAMMA: np.array([0.5]), SEED: np.array([11])}
     gram = gram_of(PartyData("A", rows, np.ones(n)), told, protocol)
-    features = protocol.kernel.features(told)
+    features = protocol.preparation.kernel.features(told)
     np.testing.assert_allclose(gram, features.transform(rows).T @ features.transform(rows))
     members = left_over(gram, features.transform(rows))
     others = left_over(gram, features.transform(strangers))
