@@ -13,6 +13,7 @@ import numpy as np
 from fuzz.scratch import Scratch
 from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.tape import Tape, changed
+from unpooled import catalog
 from unpooled.deploy import results
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
 from unpooled.messages.codec import Encoded, decode, encode
@@ -49,7 +50,7 @@ NAMES = ("A", "B", "C")
 PARTIES = Parties.of(list(np.random.default_rng(3).normal(size=(3, 14, 2))), names=NAMES)
 CENTERS = np.array([[0.0, 0.0], [1.0, 1.0]])
 KERNEL, PHASES = Kernel("gaussian", 6), Kernel("gaussian", 3, "independent", "phase")
-PROTOCOLS: tuple[StarProtocol, ...] = (
+CHOSEN: tuple[StarProtocol, ...] = (
     FederatedKMeans(CENTERS, max_rounds=3),
     Then(Standardise(), FederatedKMeans(CENTERS, max_rounds=2)),
     OneShotKMeans(2, 2, n_init=1),
@@ -69,6 +70,14 @@ PROTOCOLS: tuple[StarProtocol, ...] = (
         OneShotKMeans(2, 2, n_init=1),
     ),
 )
+
+
+def protocols() -> tuple[StarProtocol, ...]:
+    """Those above, and the samples of the catalog that parties this small can take part in."""
+    return (*CHOSEN, *(own for _, own in catalog.samples(PARTIES, "star")))
+
+
+PROTOCOLS = protocols()
 POLICIES = (STUDY, Deployment(min_count=3), Deployment(min_count=3, max_rounds=2))
 TIMING = Timing(round_timeout=1.5, patience=4.0)
 CONTROL = ("_run", "_ready", "_here", "_refusal", "_leaving", "_result", "_bye", "_seen", "_status")

@@ -17,6 +17,7 @@ import pytest
 from scipy.spatial import cKDTree
 from sklearn.datasets import load_digits
 
+from tests import tables
 from tests.conformance.toys import Mean
 from unpooled import partition
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
@@ -55,6 +56,7 @@ PROTOCOLS = {
     "federated, drawn starts": FederatedKMeans(DrawnStarts(3, "random", 2), max_rounds=4),
     "moments": Moments(),
     "coreset": CoresetKMeans(10, 100),
+    **tables.attackable(DIGITS.shape[1]),
 }
 
 

@@ -29,9 +29,11 @@ from unpooled.types import Array
 
 Model = TypeVar("Model", bound=BaseEstimator)
 
-FORMAT = "unpooled model 2"
+FORMAT = "unpooled model 3"
+_SECOND = "unpooled model 2"
+"""Files of it name classes by their modules."""
 _OLDER = "unpooled model 1"
-"""Models of it carry no preparations: a standardised run kept its scaler in a file of its own."""
+"""The same; models of it carry no preparations: a standardised run kept its scaler in a file."""
 _SCALER = "scaler.unpooled"
 _HEAD = "model.json"
 _KINDS = {**values.KINDS, **foreign.KINDS, **classes.KINDS}
@@ -195,7 +197,7 @@ def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
     if not stored or sum(member.file_size for member in members) > size:
         raise Unreadable("has members that are larger than the file or compressed")
     head = json.loads(archive.read(_HEAD))
-    if head["format"] not in (FORMAT, _OLDER):
+    if head["format"] not in (FORMAT, _SECOND, _OLDER):
         raise Unreadable(f"has the format {head['format']!r}, not {FORMAT!r}")
     unread = {member.filename for member in members}
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from unpooled import catalog
 from unpooled.errors import UndeclaredRelease, UnpooledError
 from unpooled.graphs.topology import Topology, topology
 from unpooled.messages.codec import body_size, encode
@@ -33,27 +34,12 @@ from unpooled.simulate import Options, Run, run_mesh, run_star
 from unpooled.testing.layouts import LAYOUTS, fortran_order, handing_on, laid_out
 from unpooled.types import Body, Parties, all_rows
 
-_DRAWS_ROWS = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "the start draws rows at random, so a row of weight 2 and the same row twice use up "
-        "different random numbers; the draws agree in distribution, not one by one"
-    )
+EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = {
+    method.name.rpartition(".")[2]: method.expected_failures
+    for method in catalog.METHODS
+    if method.expected_failures
 }
-EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = dict.fromkeys(
-    (
-        "DGC",
-        "KFED",
-        "ADMMKMeans",
-        "CoresetKMeans",
-        "DeepFeCA",
-        "FeCA",
-        "KarSwenson",
-        "KernelPCAKMeans",
-        "MatchedAveraging",
-        "RandomFeatureKMeans",
-    ),
-    _DRAWS_ROWS,
-)
+"""Of scikit-learn's checks: which may fail, by estimator, and why."""
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,9 @@ def test_chances_are_what_rows_have_beyond_the_first(kernel: str) -> None:
     weights = np.array([1.0, 1.0, 2.0, 0.0, 1.0, 0.5, 3.0, 1.0, 1.0, 1.0])
     party = Parties.of([rows], weights=[weights])[0]
     body = {GAMMA: np.array([gamma]), POINTS: points}
-    answer, state = protocol(kernel, gamma).preparation.residual(party, {}, body, np.random.default_rng(0))
+    answer, state = protocol(kernel, gamma).preparation.residual(
+        party, {}, body, np.random.default_rng(0)
+    )
     plain = np.array([error(kernel, gamma, points, row[None]) for row in rows])
     assert state["chances"][:2].tolist() == [0.0, 0.0]  # they are in the span
     wanted = (weights * plain)[weights > 0]
