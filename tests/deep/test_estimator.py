@@ -32,8 +32,8 @@ from unpooled.deep import (
     knn_accuracy,
     linear_accuracy,
 )
-from unpooled.deep.estimator import AGGREGATIONS
-from unpooled.deep.protocol import WEIGHTS
+from unpooled.deep.options import AGGREGATIONS
+from unpooled.deep.releases import WEIGHTS
 from unpooled.errors import PolicyRefusal
 from unpooled.experiments.deep import digits
 from unpooled.privacy.policy import Deployment, ReleaseRequest
@@ -250,7 +250,7 @@ def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> N
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"two rounds\n"

@@ -14,8 +14,10 @@ from sklearn.cluster import KMeans
 from tests.deep.plain import IMAGES, Dropping, one_shot, parties, protocol, tiny
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import SIGNS
+from unpooled.deep.channels import channel_scale
 from unpooled.deep.encoders import Network
-from unpooled.deep.protocol import MEAN, ROUNDS_DONE, SCALE, WEIGHTS, DeepClustering, _scale
+from unpooled.deep.protocol import ROUNDS_DONE, DeepClustering
+from unpooled.deep.releases import MEAN, SCALE, WEIGHTS
 from unpooled.deep.training import Training, train
 from unpooled.errors import ProtocolError, QuorumLost
 from unpooled.messages.conform import misfit
@@ -287,7 +289,7 @@ def test_answers_that_are_no_network() -> None:
 
 def test_a_channel_that_is_the_same_everywhere() -> None:
     for value in np.random.default_rng(0).uniform(-5, 5, 50):
-        told = _scale(
+        scale = channel_scale(
             {
                 "P": {
                     "count": np.array(7.0),
@@ -296,7 +298,7 @@ def test_a_channel_that_is_the_same_everywhere() -> None:
                 }
             }
         )
-        assert told[SCALE] == 1.0
+        assert scale[SCALE] == 1.0
 
 
 def test_everything_is_counted() -> None:

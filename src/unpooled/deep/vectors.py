@@ -17,7 +17,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from unpooled.errors import ProtocolError
 from unpooled.types import FloatArray
 
-WEIGHTS = "float32"
+DTYPE = "float32"
+"""How the vector travels."""
 
 
 def _parts(network: nn.Module) -> list[tuple[str, Tensor]]:
