@@ -8,7 +8,7 @@ from unpooled.checks import one_of, whole
 from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.graphs.trees import SpanningTree
 from unpooled.kernels.lloyd.coreset import prices
 from unpooled.protocols.star import coreset

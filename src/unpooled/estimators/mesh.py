@@ -13,7 +13,8 @@ from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
 from unpooled.estimators.history import History
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.nearest import all_pairs, nearest
 from unpooled.kernels.linalg.products import dot
 from unpooled.losses import Loss, SquaredEuclidean

@@ -24,7 +24,8 @@ from sklearn.datasets import make_blobs
 from unpooled import DGC, ADMMKMeans, GossipKMeans, KarSwenson, partition
 from unpooled.experiments.gossip.setting import DIGITS_REGULAR, FIRST_SEED, Problem, cost
 from unpooled.experiments.gossip.traces import Trace, trace
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.metrics import consensus_distance
 from unpooled.types import FloatArray, Parties
 

@@ -20,7 +20,8 @@ from sklearn.cluster import KMeans
 from sklearn.utils import Bunch
 
 from unpooled import datasets, partition
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.privacy.traffic import Traffic
 from unpooled.types import FloatArray, IntArray, Parties
 
