@@ -310,17 +310,17 @@ def test_digits_are_learnt(how: str) -> None:
         else partition.dirichlet(CLASSES, n_parties=10, alpha=0.3, random_state=0)
     )
     begin = time.process_time()
-    trained = DeepFeCA(10, random_state=0, **digits.OPTIONS).fit(DIGITS, groups=groups)
+    trained = DeepFeCA(10, random_state=0, **digits.DIGIT_OPTIONS).fit(DIGITS, groups=groups)
     assert time.process_time() - begin < 300
-    before = DeepFeCA(10, random_state=0, **{**digits.OPTIONS, "rounds": 0})
+    before = DeepFeCA(10, random_state=0, **{**digits.DIGIT_OPTIONS, "rounds": 0})
     before.fit(DIGITS, groups=groups)
-    old = digits.scores(before.features(DIGITS), CLASSES, before.labels_)
-    new = digits.scores(trained.features(DIGITS), CLASSES, trained.labels_)
+    old = digits.digit_scores(before.features(DIGITS), CLASSES, before.labels_)
+    new = digits.digit_scores(trained.features(DIGITS), CLASSES, trained.labels_)
     assert new[0] >= old[0] + 0.10
     assert new[1] >= old[1]
     assert new[2] >= old[2]
     raw = FeCA(10, random_state=0).fit(DIGITS, groups=groups)
-    assert new[0] > digits.scores(DIGITS, CLASSES, raw.labels_)[0]
+    assert new[0] > digits.digit_scores(DIGITS, CLASSES, raw.labels_)[0]
 
 
 def test_one_shot_under_the_deployment_policy() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from unpooled.kernels.linalg.products import lengths
-from unpooled.metrics.sums import ClusterSums, LabelledRows, added_over_parties, summarise
+from unpooled.metrics.sums import ClusterMoments, LabelledRows, added_over_parties, summarise
 from unpooled.types import FloatArray
 
 
@@ -132,7 +132,7 @@ def davies_bouldin(X: Any, labels: Any, *, groups: Any = None, sample_weight: An
     return float(np.mean(np.max((radius[:, None] + radius) / apart, axis=1)))
 
 
-def _silhouettes(party: LabelledRows, clusters: ClusterSums) -> FloatArray:
+def _silhouettes(party: LabelledRows, clusters: ClusterMoments) -> FloatArray:
     """s for each of the party's rows."""
     own = np.arange(len(party.rows)), party.codes
     squared = cdist(party.rows - clusters.origin, clusters.center, "sqeuclidean")

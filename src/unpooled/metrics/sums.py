@@ -51,7 +51,7 @@ class LabelledRows:
 
 
 @dataclass(frozen=True)
-class ClusterSums:
+class ClusterMoments:
     """What the parties know together; centres and mean are relative to ``origin``."""
 
     origin: FloatArray
@@ -83,7 +83,7 @@ def added_over_parties(
 
 def summarise(
     X: Any, labels: Any, groups: Any, sample_weight: Any
-) -> tuple[list[LabelledRows], ClusterSums]:
+) -> tuple[list[LabelledRows], ClusterMoments]:
     """Passes 1 and 2."""
     parties = _labelled_rows(X, labels, groups, sample_weight)
 
@@ -106,7 +106,7 @@ def summarise(
     first, second = added_over_parties(parties, about_the_guess)
     shift = first / weight[:, None]
     scatter = np.maximum(second - weight * np.sum(shift**2, axis=1), 0.0)
-    return parties, ClusterSums(origin, weight, guess + shift, scatter)
+    return parties, ClusterMoments(origin, weight, guess + shift, scatter)
 
 
 def _labelled_rows(X: Any, labels: Any, groups: Any, sample_weight: Any) -> list[LabelledRows]:

@@ -105,8 +105,8 @@ DIGITS_RING = Problem("digits Dir(.3), ring 20", "digits", 10, 20, Bars(150, 260
 DIGITS_REGULAR = Problem(
     "digits Dir(.3), 4-reg. 50", "digits", 10, 50, Bars(110, 200, 1.006), alpha=0.3, degree=4
 )
-MNIST = Problem("MNIST 0-6, ring 10", "mnist", DIGITS, 10, Bars(110, 140, 1.0005))
-PROBLEMS = (IRIS, S1, DIGITS_RING, DIGITS_REGULAR, MNIST)
+MNIST_RING = Problem("MNIST 0-6, ring 10", "mnist", DIGITS, 10, Bars(110, 140, 1.0005))
+PROBLEMS = (IRIS, S1, DIGITS_RING, DIGITS_REGULAR, MNIST_RING)
 
 
 def pooled_cost(rows: FloatArray, n_clusters: int) -> float:
@@ -114,7 +114,7 @@ def pooled_cost(rows: FloatArray, n_clusters: int) -> float:
     return float(KMeans(n_clusters, n_init=10, random_state=0).fit(rows).inertia_)
 
 
-def cost(rows: FloatArray, centers: FloatArray) -> float:
+def center_cost(rows: FloatArray, centers: FloatArray) -> float:
     """What rows pay for their nearest centre, squared."""
     return float(np.square(cdist(rows, centers).min(axis=1)).sum())
 
@@ -130,7 +130,7 @@ def lloyd_step(rows: FloatArray, centers: FloatArray) -> FloatArray:
     )
 
 
-def apart(peer_centers: FloatArray) -> float:
+def largest_disagreement(peer_centers: FloatArray) -> float:
     """How far the coordinate of a user's centre is from that of the mean over users, at most."""
     from_first = peer_centers - peer_centers[0]
     return float(np.abs(from_first - from_first.mean(axis=0)).max())
@@ -142,7 +142,7 @@ def tree_exchanges(traffic: Traffic) -> int:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GossipRun:
     """What one fit came to; ``floats`` are those that a user sends in all, on average.
 
     Those of the exchange in which users part are spread over the cycles.
@@ -160,19 +160,19 @@ class Outcome:
     converged: bool
 
 
-def outcome(model: Any, problem: Problem, seed: int) -> Outcome:
+def gossip_run(model: Any, problem: Problem, seed: int) -> GossipRun:
     """One fit over the users of this seed."""
     problem.fitted(model, seed)
     x, rows, traffic = model.cluster_centers_, problem.data.X, model.traffic_
     tree = tree_exchanges(traffic)
-    return Outcome(
+    return GossipRun(
         exchanges=traffic.rounds - tree,
         tree=tree,
         cycles=model.n_rounds_,
         floats=traffic.floats_up / problem.n_users,
         floats_per_cycle=traffic.by_kind["sums"]["floats_up"] / problem.n_users / model.n_rounds_,
-        cost=cost(rows, x) / problem.pooled,
-        apart=apart(model.peer_centers_),
+        cost=center_cost(rows, x) / problem.pooled,
+        apart=largest_disagreement(model.peer_centers_),
         step=float(np.abs(lloyd_step(rows, x) - x).max()),
         converged=model.converged_,
     )
