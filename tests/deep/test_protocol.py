@@ -17,7 +17,7 @@ from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.channels import channel_scale
 from unpooled.deep.encoders import Network
 from unpooled.deep.protocol import ROUNDS_DONE, DeepClustering
-from unpooled.deep.releases import MEAN, SCALE, WEIGHTS
+from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE, WEIGHTS
 from unpooled.deep.training import Training, train
 from unpooled.errors import ProtocolError, QuorumLost
 from unpooled.messages.conform import misfit
@@ -107,9 +107,11 @@ def test_one_party_is_deep_cluster() -> None:
     run = Watched(protocol(**options), parties(1))
     images = torch.from_numpy(IMAGES.reshape(-1, 1, 8, 8).astype(np.float32))
     mean, scale = IMAGES.mean(), IMAGES.std()
-    np.testing.assert_allclose(run.result[MEAN], mean)
-    np.testing.assert_allclose(run.result[SCALE], scale)
-    scaling = tuple(torch.from_numpy(run.result[n].astype(np.float32)) for n in (MEAN, SCALE))
+    np.testing.assert_allclose(run.result[CHANNEL_MEAN], mean)
+    np.testing.assert_allclose(run.result[CHANNEL_SCALE], scale)
+    scaling = tuple(
+        torch.from_numpy(run.result[n].astype(np.float32)) for n in (CHANNEL_MEAN, CHANNEL_SCALE)
+    )
     network = Network(tiny(), 16, 0)
     vectors.from_vector(network, run.asked("centroids", 0)[WEIGHTS])
     for number in range(2):
@@ -298,7 +300,7 @@ def test_a_channel_that_is_the_same_everywhere() -> None:
                 }
             }
         )
-        assert scale[SCALE] == 1.0
+        assert scale[CHANNEL_SCALE] == 1.0
 
 
 def test_everything_is_counted() -> None:

@@ -29,7 +29,7 @@ def small_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_papers_plan_says_what_the_paper_says() -> None:
-    given = paper.read_plan(paper.PAPER_PLAN)["parameters"]
+    given = paper.read_paper_plan(paper.PAPER_PLAN)["parameters"]
     assert given["encoder"] == "resnet18"
     assert (given["rounds"], given["epochs"], given["batch_size"]) == (150, 5, 128)
     nobody = Parties.of([np.empty((0, 3072))] * 10)
@@ -78,9 +78,12 @@ def test_estimates_are_near_the_truth(small_cifar: Path) -> None:
 
 
 def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refuses(lambda: paper.read_plan(tmp_path / "none.toml"), "cannot be read")
+    refuses(lambda: paper.read_paper_plan(tmp_path / "none.toml"), "cannot be read")
     (tmp_path / "odd.toml").write_text(paper.PAPER_PLAN.read_text().replace("most =", "least ="))
-    refuses(lambda: paper.read_plan(tmp_path / "odd.toml"), "must have data, most, parameters")
+    refuses(
+        lambda: paper.read_paper_plan(tmp_path / "odd.toml"),
+        "must have data, most, parameters",
+    )
     assert main(["reproduce", "dgc-iris", "--plan", "x.toml"]) == 2
     assert "dgc-iris has no plan" in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from unpooled.deep.releases import MEAN, SCALE
+from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.products import matmul
 from unpooled.types import Array, Body, FloatArray, PartyData, PartyId
@@ -47,4 +47,7 @@ def channel_scale(replies: Mapping[PartyId, Body]) -> dict[str, FloatArray]:
     squares = np.sum([reply["squares"] for reply in replies.values()], axis=0) / count
     spread = np.sqrt(np.maximum(squares - np.square(mean), 0.0))
     # A spread below this is rounding: the channel is the same everywhere and cannot be scaled.
-    return {MEAN: mean, SCALE: np.where(spread > 1e-6 * np.sqrt(squares), spread, 1.0)}
+    return {
+        CHANNEL_MEAN: mean,
+        CHANNEL_SCALE: np.where(spread > 1e-6 * np.sqrt(squares), spread, 1.0),
+    }

@@ -17,7 +17,7 @@ from unpooled.checks import number, one_of, whole, whole_or_none
 from unpooled.deep import options
 from unpooled.deep.checkpoint import Checkpoint, described_options
 from unpooled.deep.image_model import ImageModel
-from unpooled.deep.images import Shape, flattened, shape_of
+from unpooled.deep.images import ImageShape, flattened, shape_of
 from unpooled.deep.inference import Inference
 from unpooled.deep.protocol import DeepClustering
 from unpooled.deep.round_log import RoundLog
@@ -29,7 +29,7 @@ from unpooled.simulate import Run, run_star
 from unpooled.simulate.options import Options
 from unpooled.types import Body, Parties
 
-_LARGEST = 1e30
+_LARGEST_PIXEL = 1e30
 """Networks calculate in single precision, where squares of larger values overflow."""
 
 
@@ -129,7 +129,7 @@ class DeepFeCA(ImageModel):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     """
@@ -245,7 +245,7 @@ class DeepFeCA(ImageModel):
     def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
         return options.aggregation_protocol(self.aggregation, n_clusters, parties)
 
-    def _inference(self, shape: Shape) -> Inference:
+    def _inference(self, shape: ImageShape) -> Inference:
         found = Inference(
             build=options.encoder_builder(self.encoder, shape[0]),
             image_shape=shape,
@@ -317,9 +317,10 @@ class DeepFeCA(ImageModel):
 def _refuse_what_would_fail(protocol: DeepClustering, parties: Parties, how: Options) -> None:
     """Refuses, before a long fit, what would end it: values too large, policies that allow less."""
     largest = float(np.abs(parties.rows).max(initial=0.0))
-    if largest > _LARGEST:
+    if largest > _LARGEST_PIXEL:
         raise InputError(
-            f"X has the value {largest:g}, but images take values up to {_LARGEST:g}; scale them."
+            f"X has the value {largest:g}, but images take values up to "
+            f"{_LARGEST_PIXEL:g}; scale them."
         )
     numbers = protocol.rounds * protocol.n_weights
     how.preflight(parties.names, protocol.releases, total_floats=numbers)

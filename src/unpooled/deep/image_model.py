@@ -16,10 +16,10 @@ from torch import nn
 
 from unpooled.data.tables import Table
 from unpooled.deep import vectors
-from unpooled.deep.images import Shape, flattened, shape_of
+from unpooled.deep.images import ImageShape, flattened, shape_of
 from unpooled.deep.inference import Inference
 from unpooled.deep.protocol import IMAGE_SHAPE
-from unpooled.deep.releases import MEAN, SCALE, WEIGHTS
+from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE, WEIGHTS
 from unpooled.errors import InputError
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels.assignment import centers
@@ -34,7 +34,7 @@ class ImageModel(StarEstimator):
     image_shape: Any
 
     @abstractmethod
-    def _inference(self, shape: Shape) -> Inference:
+    def _inference(self, shape: ImageShape) -> Inference:
         """The network's form, for images of this shape."""
 
     def embed(self, X: Any) -> PerRow[FloatArray]:
@@ -77,7 +77,9 @@ class ImageModel(StarEstimator):
         return network.encoder.eval()
 
     def _keep_embedding(self, result: Body) -> None:
-        self.network_ = {name: np.array(result[name]) for name in (WEIGHTS, MEAN, SCALE)}
+        self.network_ = {
+            name: np.array(result[name]) for name in (WEIGHTS, CHANNEL_MEAN, CHANNEL_SCALE)
+        }
         if IMAGE_SHAPE in result:
             channels, height, width = map(int, result[IMAGE_SHAPE])
             self.image_shape_ = channels, height, width

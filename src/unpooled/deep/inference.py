@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from unpooled.deep import vectors
 from unpooled.deep.encoders import Network, width_of
-from unpooled.deep.releases import MEAN, SCALE, WEIGHTS
+from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE, WEIGHTS
 from unpooled.deep.working import working
 from unpooled.types import Body, FloatArray
 
@@ -61,7 +61,7 @@ class Inference:
         vectors.from_vector(network, parameters[WEIGHTS])
         mean, scale = (
             torch.from_numpy(parameters[name].astype(np.float32)).to(self.device)
-            for name in (MEAN, SCALE)
+            for name in (CHANNEL_MEAN, CHANNEL_SCALE)
         )
         return network.to(self.device).eval(), (mean, scale)
 

@@ -48,5 +48,5 @@ class DeepCluster(DeepFeCA):
 def _concatenated(tables: Any, least: int) -> Any:
     """One array of what parties have; what has fewer axes than ``least`` is no list of parties."""
     tables = list(tables.values()) if isinstance(tables, dict) else tables
-    several = isinstance(tables, list | tuple) and all(np.ndim(part) >= least for part in tables)
+    several = isinstance(tables, list | tuple) and all(np.ndim(table) >= least for table in tables)
     return np.concatenate(tables) if several else tables

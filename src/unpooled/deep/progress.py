@@ -17,7 +17,7 @@ class ProgressLine:
         """After a round."""
         if not self._live:
             return
-        # A resumed fit begins at a later round: only rounds of this process tell how long one is.
+        # A resumed fit begins at a later round: only rounds of this process are timed.
         self._first = self._first or done
         passed = monotonic() - self._begin
         left = passed / (done - self._first + 1) * (self._rounds - done)

@@ -56,9 +56,9 @@ from unpooled.deep.encoders import Network
 from unpooled.deep.image_groups import group_means, groups_to_rows, image_groups
 from unpooled.deep.inference import Inference
 from unpooled.deep.releases import (
+    CHANNEL_MEAN,
+    CHANNEL_SCALE,
     CLUSTERING,
-    MEAN,
-    SCALE,
     WEIGHTS,
     coordinator_asks,
     network_release,
@@ -76,7 +76,7 @@ from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
 
 IMAGE_SHAPE, ROUNDS_DONE = "image_shape", "rounds_done"
-_GROUPS, _POINTS, _INNER = "deep.groups", "deep.points", "inner."
+_GROUPS, _POINTS, _OF_INNER = "deep.groups", "deep.points", "inner."
 _ROUNDS_OF_INNER = 10_000
 """More than any clustering takes."""
 
@@ -159,7 +159,7 @@ class DeepClustering(Embedded):
             }
             begin = 0
         else:
-            parameters = {name: self.start[name] for name in (WEIGHTS, MEAN, SCALE)}
+            parameters = {name: self.start[name] for name in (WEIGHTS, CHANNEL_MEAN, CHANNEL_SCALE)}
             begin = int(self.start[ROUNDS_DONE])
         for number in range(begin, self.rounds):
             drawn = np.random.default_rng([seed, number])
@@ -314,7 +314,9 @@ class DeepClustering(Embedded):
         rest = {name: value for name, value in body.items() if name not in parameters}
         own: dict[str, Any] = {}
         if CLUSTERING in state and state[CLUSTERING] == body[CLUSTERING]:
-            own = {n.removeprefix(_INNER): v for n, v in state.items() if n.startswith(_INNER)}
+            own = {
+                n.removeprefix(_OF_INNER): v for n, v in state.items() if n.startswith(_OF_INNER)
+            }
         points = self._known_points(data, state, body)
         kept = {CLUSTERING: body[CLUSTERING], _POINTS: points}
         step = self._clusterer(body).steps[kind]
@@ -324,7 +326,7 @@ class DeepClustering(Embedded):
             kept[_GROUPS] = state[_GROUPS] if _GROUPS in state else image_groups(data)
             reply, after = step(group_means(data, points, kept[_GROUPS]), own, rest, rng)
             reply = groups_to_rows(reply, kept[_GROUPS])
-        return reply, {**kept, **{_INNER + name: value for name, value in after.items()}}
+        return reply, {**kept, **{_OF_INNER + name: value for name, value in after.items()}}
 
 
 def _all_rows(data: PartyData) -> IntArray:

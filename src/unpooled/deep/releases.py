@@ -9,7 +9,7 @@ import numpy as np
 from unpooled.deep import vectors
 from unpooled.messages.release import FINITE, AtMost, Release
 
-WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
+WEIGHTS, CHANNEL_MEAN, CHANNEL_SCALE = "deep.weights", "deep.mean", "deep.scale"
 CLUSTERING = "deep.clustering"
 
 
@@ -18,13 +18,13 @@ def network_release(n_weights: int, n_channels: int) -> Release:
     channels = (n_channels,)
     return Release(
         "model",
-        (WEIGHTS, MEAN, SCALE, CLUSTERING),
+        (WEIGHTS, CHANNEL_MEAN, CHANNEL_SCALE, CLUSTERING),
         ("model",),
         "the network, the channels' scale, and how many clusterings came before",
         shapes={
             WEIGHTS: (n_weights,),
-            MEAN: channels,
-            SCALE: channels,
+            CHANNEL_MEAN: channels,
+            CHANNEL_SCALE: channels,
             CLUSTERING: (),
         },
         types={WEIGHTS: vectors.DTYPE, CLUSTERING: "int64"},

@@ -1,4 +1,4 @@
-"""The scikit-learn front door: thin estimators over the protocols."""
+"""The scikit-learn estimators: thin layers over the protocols."""
 
 from unpooled.estimators.admm import ADMMKMeans
 from unpooled.estimators.coreset import CoresetKMeans

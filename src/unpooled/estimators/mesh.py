@@ -134,14 +134,14 @@ class MeshEstimator(CentersEstimator):
         parties, x, loss = table.parties, self.cluster_centers_, self.loss_
         labels = self._labels(parties.rows)
 
-        def paid(span: slice) -> float:
+        def cost_of_rows(span: slice) -> float:
             own, rows = x[labels[span]], parties.rows[span]
             # The loss "kmeans" is half the squared distance, which nobody would call a cost.
             squared = isinstance(loss, SquaredEuclidean)
             each = loss.metric.squared(own - rows) if squared else loss.value(own, rows)
             return dot(parties.weights[span], each)
 
-        return sum(in_chunks(paid, parties.rows.shape))
+        return sum(in_chunks(cost_of_rows, parties.rows.shape))
 
     def _read_new(self, X: Any, groups: Any = None, sample_weight: Any = None) -> Table:
         table = super()._read_new(X, groups, sample_weight)

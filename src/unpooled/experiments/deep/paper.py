@@ -30,8 +30,8 @@ PAPER_PLAN = Path(__file__).with_name("paper.toml")
 _KEYS = {"data", "split", "parties", "most", "parameters"}
 
 
-def read_plan(plan: Path) -> dict[str, Any]:
-    """What the file says."""
+def read_paper_plan(plan: Path) -> dict[str, Any]:
+    """The content of the file, with all keys there."""
     try:
         content = tomllib.loads(plan.read_text())
     except (OSError, ValueError) as error:
@@ -82,7 +82,7 @@ def _timed(call: Callable[[], object]) -> float:
 
 def report(runs: int, plan: Path | None = None, **parameters: Any) -> Iterator[str]:
     """The plan, how long it will take, and what came of it."""
-    content = read_plan(plan or PAPER_PLAN)
+    content = read_paper_plan(plan or PAPER_PLAN)
     train, test = load_images(content["data"], most=content["most"] or None)
     given: Mapping[str, Any] = {**content["parameters"], **parameters}
     yield f"{content['data']}, {content['parties']} parties, {content['split']}: " + ", ".join(

@@ -67,10 +67,10 @@ def _losses(runs: int) -> Iterator[str]:
             pairs = list(zip(whole, lossy, strict=True))
             same = sum(np.array_equal(a.result["centers"], b.result["centers"]) for a, b in pairs)
             times = [b.elapsed / a.elapsed for a, b in pairs]
-            word = "met" if same == runs and max(times) <= bar else "missed"
+            verdict = "met" if same == runs and max(times) <= bar else "missed"
             yield (
                 f"  {problem.title:26}{rate:6.0%}{f'{same} of {runs}':>14}{np.mean(times):12.2f}"
-                f"{f'{max(times):.2f} [{bar:g}]':>14}  {word}"
+                f"{f'{max(times):.2f} [{bar:g}]':>14}  {verdict}"
             )
 
 
@@ -131,9 +131,9 @@ class FaultEnding:
     verdict: str
     """"right", "news late" (either set of rows would be right) or "wrong"."""
     exchanges: int
-    """Until they parted, without those for the tree."""
+    """Until they terminated, without those for the tree."""
     cut_off: bool
-    """Whether they parted because of ``max_rounds``."""
+    """Whether they terminated because of ``max_rounds``."""
     apart: float
     step: float
 
@@ -157,7 +157,7 @@ def fault_ending(problem: Problem, seed: int, fault: UserDown) -> FaultEnding:
     def watch(_: str, message: Message) -> None:
         if message.kind != "sums":
             return
-        gone = message.body["epoch"][others] < 0
+        gone = message.body["epoch"][others] < 0  # how a user's last message is marked
         if gone.any():
             terminated.append(start + message.round)
         if gone.all() and fault.until is None:
@@ -179,11 +179,10 @@ def fault_ending(problem: Problem, seed: int, fault: UserDown) -> FaultEnding:
     disagreement = largest_disagreement(centers[live])
     exact = EXACT_SHARE * np.abs(parties.rows).max()
     verdict, step = "wrong", expected
-    if disagreement <= exact:
-        if expected <= exact:
-            verdict = "right"
-        elif news_late and other <= exact:
-            verdict, step = "news late", other
+    if disagreement <= exact and expected <= exact:
+        verdict = "right"
+    elif disagreement <= exact and news_late and other <= exact:
+        verdict, step = "news late", other
     cut_off = terminated[0] - start >= MAX_ROUNDS * network.reach
     return FaultEnding(
         verdict, terminated[0] + 1 - (network.reach + 1), cut_off, disagreement, step

@@ -1,4 +1,4 @@
-"""What users' centres do, round by round, and what agreement costs: GossipKMeans and its rivals.
+"""What users' centres do, round by round, and what agreement costs: GossipKMeans and baselines.
 
 ``gossip-paths.png``: ten users on a ring hold rows of three of six blobs each; the ways of all
 users' centres by DGC (rho = 100) as published, and by DGC and GossipKMeans from centres that all
@@ -48,7 +48,7 @@ def report(runs: int) -> Iterator[str]:
 
 
 def six_blobs(seed: int) -> tuple[Parties, Topology]:
-    """Users with rows of three blobs each."""
+    """Users with rows of three of six blobs each."""
     X, y = make_blobs(600, centers=np.array(BLOBS), cluster_std=STD, random_state=seed)
     groups = partition.by_class(y, n_parties=BLOB_USERS, classes_per_party=3, random_state=seed)
     parties = Parties.of([X[groups == user] for user in range(BLOB_USERS)])

@@ -1,4 +1,4 @@
-r"""A finite rho on Iris: how soon users are where J_rho says, and how low it ends beside DGC.
+r"""A finite rho on Iris: how soon users are at the minimum of J_rho, and how low it is beside DGC.
 
 Ten users on a ring. Where labels no longer change, the centres that J_rho asks for solve
 

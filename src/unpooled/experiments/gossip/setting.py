@@ -1,10 +1,10 @@
 """The five problems, and what is measured of a run on them.
 
-Exchanges are those of the start and of the cycles, with the one in which users part; those that
-find the tree are counted beside them. A cost is that of all rows with the mean of users' centres,
-over the cost of scikit-learn's k-means on the pooled rows (best of ten starts). The bars are our
-own. Data: s1.npz, s2.npz and mnist.npz in the folder that UNPOOLED_DATA names; the others come with
-scikit-learn.
+Exchanges are those of the start and of the cycles, with the one in which users terminate; those
+that find the tree are counted beside them. A cost is that of all rows with the mean of users'
+centres, over the cost of scikit-learn's k-means on the pooled rows (best of ten starts). The bars
+are our own. Data: s1.npz, s2.npz and mnist.npz in the folder that UNPOOLED_DATA names; the others
+come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Problem:
         return partition.dirichlet(y, n_parties=m, alpha=self.alpha, random_state=seed)
 
     def graph(self, seed: int) -> Any:
-        """Who talks to whom, as estimators take it."""
+        """Which users are neighbours, as estimators take it."""
         if self.degree is None:
             return "ring"
         return nx.random_regular_graph(self.degree, self.n_users, seed=seed)
@@ -115,7 +115,7 @@ def pooled_cost(rows: FloatArray, n_clusters: int) -> float:
 
 
 def center_cost(rows: FloatArray, centers: FloatArray) -> float:
-    """What rows pay for their nearest centre, squared."""
+    """The sum of squared distances of rows to their nearest centre."""
     return float(np.square(cdist(rows, centers).min(axis=1)).sum())
 
 
@@ -145,7 +145,7 @@ def tree_exchanges(traffic: Traffic) -> int:
 class GossipRun:
     """What one fit came to; ``floats`` are those that a user sends in all, on average.
 
-    Those of the exchange in which users part are spread over the cycles.
+    Those of the exchange in which users terminate are spread over the cycles.
     """
 
     exchanges: int

@@ -1,4 +1,4 @@
-"""Kernel k-means without pooling: the paper's way, ours, and their rivals, by NMI and numbers sent.
+"""Kernel k-means without pooling: the paper's way, ours, and baselines, by NMI and numbers sent.
 
 Every number sent counts: for the bandwidth, for the embedding and for the final clustering. The
 paper's way has T = 50. A run's number is the seed of the parties' rows and of the method (on

@@ -1,11 +1,11 @@
-"""What the paper says of DSPGD and CEM, measured: convergence, and what CEM saves.
+"""The paper's claims about DSPGD and CEM, measured: convergence, and what CEM saves.
 
 **Convergence** (its Figure 1): |K_t - K~|² / N² on Mushrooms, where K_t is the estimate after t
 iterations and K~ the exact kernel matrix cut to its s largest eigenvalues. The paper's curve lies
 below 0.4/t. Given is the slope of a line through log error over log t, t = 1..50.
 
 **What CEM saves** (its Figure 2: "more than 98 %"): numbers sent for eigenpairs with and without,
-and beside them what Theorem 2 says they are, Σ_t Q_t M (D + r_t) and Σ_t Q_t (N + M D).
+and beside them the numbers by Theorem 2, Σ_t Q_t M (D + r_t) and Σ_t Q_t (N + M D).
 
     unpooled reproduce kernel-paper --runs 3
 """

@@ -1,4 +1,4 @@
-"""Clusters that no straight line parts: two rings, two moons, and digits, at four parties.
+"""Clusters that no straight line separates: two rings, two moons, and digits, at four parties.
 
 Rows are dealt out at random. Given is the adjusted Rand index against what was drawn, or against
 the digits, of KernelKMeans and of k-means on the pooled rows, as means over runs; both are drawn
