@@ -291,7 +291,7 @@ def test_a_page_is_drawn(tmp_path: Path) -> None:
 
 
 def test_evaluations() -> None:
-    """Features that tell classes apart, and features that do not."""
+    """Features that distinguish classes, and features that do not."""
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=200)
     good, bad = np.eye(4)[y] + 0.1 * rng.normal(size=(200, 4)), rng.normal(size=(200, 4))

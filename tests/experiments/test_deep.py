@@ -1,4 +1,4 @@
-"""The experiments of DeepFeCA at tiny size: they run, and say what they should."""
+"""The experiments of DeepFeCA at tiny size: they run, and report what they should."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_the_papers_plan_trains(
         text = text.replace(old, new)
     (small_cifar / "plan.toml").write_text(text)
     assert main(["reproduce", "deep-paper", "--runs", "2", "--plan", "plan.toml"]) == 0
-    said = capsys.readouterr().out
-    assert "20 images; a core trains on" in said
-    assert "this will take about" in said
-    assert "it took" in said
-    assert "linear" in said
-    assert said.count("it took") == 2
+    printed = capsys.readouterr().out
+    assert "20 images; a core trains on" in printed
+    assert "this will take about" in printed
+    assert "it took" in printed
+    assert "linear" in printed
+    assert printed.count("it took") == 2
     assert int(np.load("deep-paper-0.npz")["rounds_done"]) == 2
 
 

@@ -60,7 +60,7 @@ def test_the_root_of_a_large_graph_is_in_the_middle() -> None:
     assert nx.radius(grid) <= tree.height <= nx.diameter(grid)
 
 
-def test_who_is_asleep_cuts_off_those_below() -> None:
+def test_a_party_that_is_down_cuts_off_those_below() -> None:
     tree = SpanningTree.of(network("path", 5), root=0)
     up = np.array([True, True, False, True, True])
     assert tree.reached(up).tolist() == [True, True, False, False, False]
