@@ -76,7 +76,7 @@ class Local:
     def bare(self) -> float:
         """An epoch as short as can be written; views are made before the clock starts."""
         torch.set_num_threads(1)
-        network = self.protocol._drawn(0).train()
+        network = self.protocol.inference.new_network(0).train()
         pixels = torch.from_numpy(self.data.rows.astype(np.float32).reshape(-1, 3, 32, 32))
         scaling = torch.full((3,), 0.5), torch.full((3,), 0.3)
         parts = pixels.contiguous(memory_format=torch.channels_last).split(self.batch)

@@ -20,7 +20,8 @@ import networkx as nx
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.centers import cost, label
 from unpooled.messages.message import Message
 from unpooled.protocols.mesh.gossip import GossipKMeans

@@ -40,7 +40,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from unpooled.deploy import keys
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Post, Summary
 from unpooled.messages.release import Release
 from unpooled.network.identity import Identity, fingerprint

@@ -13,7 +13,7 @@ from fuzz.stars import quiet
 from fuzz.tape import Tape, changed
 from unpooled import losses
 from unpooled.errors import InputError, PolicyRefusal
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Message, Post
 from unpooled.network.mesh import MeshPeer

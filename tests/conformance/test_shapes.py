@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.test_protocols import TABLE
 from unpooled import losses
 from unpooled.errors import PolicyRefusal
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.codec import body_size
 from unpooled.messages.conform import largest_size, lengths, misfit, most_numbers
 from unpooled.messages.message import Ask, Message, Post

@@ -20,7 +20,7 @@ from tests.network.site import Authority, Site, hash_of, identity_of, mesh, star
 from tests.network.threads import Network
 from unpooled.deploy.plan import read_plan
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.network.mesh import MeshPeer
 from unpooled.network.refusal import difference
 from unpooled.network.star_coordinator import StarCoordinator

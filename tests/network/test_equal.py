@@ -23,7 +23,7 @@ from tests.network.site import (
     tables,
 )
 from tests.network.threads import Network
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.preprocessing import StandardScaler

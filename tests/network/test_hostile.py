@@ -25,7 +25,7 @@ from tests.network.site import Authority, hash_of, identity_of, until
 from tests.network.threads import Network
 from tests.sentences import refuses
 from unpooled.errors import ProtocolError, QuorumLost, StateError
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.codec import Limits, decode, encode
 from unpooled.messages.message import Ask, Message, Post, Reply
 from unpooled.network.identity import Identity, fingerprint

@@ -12,7 +12,7 @@ import pytest
 
 from tests.network.hub import Hub, Wire
 from tests.network.threads import Network, nobody
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Arrived, Presence
 from unpooled.network.timing import Timing

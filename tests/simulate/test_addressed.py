@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.network.hub import Hub
 from tests.network.threads import Network, nobody
 from unpooled.errors import InputError
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Message, Post
 from unpooled.messages.release import Release
 from unpooled.network.mesh import MeshPeer

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from tests.conformance.toys import Mean
 from tests.protocols.mesh.test_dgc import blobs
 from unpooled.errors import InputError, QuorumLost
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask
 from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import MeshProtocol

@@ -13,7 +13,7 @@ from tests.conformance.test_protocols import TABLE
 from tests.conformance.toys import Mean
 from tests.sentences import refuses
 from unpooled.errors import PolicyRefusal, QuorumLost
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.graphs.trees import SpanningTree
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Ask, Message

@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.toys import Largest, Mean
 from tests.protocols.mesh.test_dgc import blobs
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError, UndeclaredRelease
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Note, Post
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, ReleaseRequest
 from unpooled.protocols.mesh.dgc import DGC

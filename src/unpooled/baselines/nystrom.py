@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from unpooled.baselines.base import EmbeddedKMeans, Embedding, Kernel, roots
+from unpooled.baselines.base import EmbeddedKMeans, Embedding, ScaledKernel, roots
 from unpooled.checks import whole
 from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import gram, matmul
@@ -104,7 +104,7 @@ class NystromKMeans(EmbeddedKMeans):
         self.n_landmarks = n_landmarks
 
     def _embedding(
-        self, rows: FloatArray, kernel: Kernel, n_components: int, rng: np.random.Generator
+        self, rows: FloatArray, kernel: ScaledKernel, n_components: int, rng: np.random.Generator
     ) -> Embedding:
         n, c = len(rows), self._count(len(rows), n_components)
         landmarks = rows[np.sort(rng.choice(n, c, replace=False))]

@@ -47,7 +47,7 @@ class Augmentation:
     small_size : float, default=0.5
         Side of a small view.
     large_scale : (float, float), default=(0.25, 1.0)
-        What part of the image a large view shows, least and most.
+        The share of the image that a large view shows, least and most.
     small_scale : (float, float), default=(0.08, 0.25)
         The same of a small view.
     aspect : float, default=4/3

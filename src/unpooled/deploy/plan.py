@@ -49,7 +49,8 @@ from unpooled.deploy.names import check_endpoint, check_name
 from unpooled.errors import InputError, UnpooledError
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.estimators.star import StarEstimator
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.messages.codec import LIMITS
 from unpooled.messages.conform import most_bytes
 from unpooled.network.star_kinds import COORDINATOR

@@ -1,4 +1,4 @@
-"""The front door to FeCA."""
+"""The estimator of FeCA, one-shot k-means by radii, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FeCA(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -1,4 +1,4 @@
-"""The front door to kernel k-means."""
+"""The estimator of kernel k-means, a thin layer over its protocols."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BLOCK = 4
 _LEAST = 200
 """Features to draw at least, since 2 d are too few where columns are."""
 _LOCAL = 3
-"""Times ``n_clusters``: centroids of a party. They are short, and tell more optima apart."""
+"""Times ``n_clusters``: centroids of a party. They are short, and distinguish more optima."""
 
 
 class KernelKMeans(EmbeddingEstimator):
@@ -51,7 +51,7 @@ class KernelKMeans(EmbeddingEstimator):
     **What the coordinator learns.** Of every party: how many rows it has, their mean and their
     scatter, from ``gamma="mean-distance"``. Then sums over all its rows of products of features,
     as many as it asks for: at most the party's Gram matrix, Σ z(x) z(x)', D x D. Features being
-    known to everybody, this tells **whether a given row is among a party's, exactly, if it has
+    known to everybody, this discloses **whether a given row is among a party's, exactly, if it has
     fewer than D rows**, and the rows themselves if they are a handful. Only the sum over parties is
     needed, so adding up securely would hide it; that is not done here. With many more rows than D
     such a test is worth little. Last, what ``final`` sends, about embedded rows: "one-shot"
@@ -74,7 +74,7 @@ class KernelKMeans(EmbeddingEstimator):
     n_features : int or None, default=None
         D; None: max(2 d, 4 ``n_components``), and at least 200.
     n_components : int or None, default=None
-        Directions, s; None: ``n_clusters``, which are the fewest for dspgd.
+        Directions, s; None: ``n_clusters``, the least that dspgd takes.
     max_rounds : int or None, default=None
         For block-krylov products with a block of vectors (None: 2 for up to 4 directions, else 3);
         for dspgd iterations T (None: 20).
@@ -137,7 +137,7 @@ class KernelKMeans(EmbeddingEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)
@@ -209,8 +209,8 @@ class KernelKMeans(EmbeddingEstimator):
         rounds = default if self.max_rounds is None else whole("max_rounds", self.max_rounds, 1)
         solver: Solver
         if fast:
-            # Three products with somewhat fewer vectors than directions are sought tell more per
-            # number sent than two with as many.
+            # Per number sent, three products with somewhat fewer vectors than directions are sought
+            # find these better than two with as many.
             block = max(_BLOCK, s if rounds == 1 else ceil(5 * s / 6))
             solver = BlockKrylov(kernel, s, min(block, kernel.n_features), rounds)
         else:

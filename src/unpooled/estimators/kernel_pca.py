@@ -1,4 +1,4 @@
-"""The front door to k-means on distributed kernel PCA."""
+"""The estimator of k-means on distributed kernel PCA, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
     sketch : int, default=50
         t, the numbers that stand for a row where leverage scores are found.
     width : int, default=250
-        p, the columns into which a party adds up what it says of all its rows.
+        p, the columns into which a party adds up what it sends about all its rows.
     coreset_size : int, default=1000
         Embedded rows drawn in all.
     n_init : int or "auto", default=10
@@ -81,7 +81,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

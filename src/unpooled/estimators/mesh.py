@@ -13,7 +13,8 @@ from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
 from unpooled.estimators.history import History
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.nearest import all_pairs, nearest
 from unpooled.kernels.linalg.products import dot
 from unpooled.losses import Loss, SquaredEuclidean
@@ -133,14 +134,14 @@ class MeshEstimator(CentersEstimator):
         parties, x, loss = table.parties, self.cluster_centers_, self.loss_
         labels = self._labels(parties.rows)
 
-        def paid(span: slice) -> float:
+        def cost_of_rows(span: slice) -> float:
             own, rows = x[labels[span]], parties.rows[span]
             # The loss "kmeans" is half the squared distance, which nobody would call a cost.
             squared = isinstance(loss, SquaredEuclidean)
             each = loss.metric.squared(own - rows) if squared else loss.value(own, rows)
             return dot(parties.weights[span], each)
 
-        return sum(in_chunks(paid, parties.rows.shape))
+        return sum(in_chunks(cost_of_rows, parties.rows.shape))
 
     def _read_new(self, X: Any, groups: Any = None, sample_weight: Any = None) -> Table:
         table = super()._read_new(X, groups, sample_weight)

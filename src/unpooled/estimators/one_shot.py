@@ -1,4 +1,4 @@
-"""The front door to one-shot k-means."""
+"""The estimator of one-shot k-means, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OneShotKMeans(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

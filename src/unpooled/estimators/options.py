@@ -80,14 +80,14 @@ def _centers(init: Any, names: Sequence[str]) -> FloatArray:
 def policy(given: Any, names: Sequence[PartyId]) -> Policy | Mapping[PartyId, Policy]:
     """The policy of all parties, or each one's own."""
     if isinstance(given, Mapping):
-        strangers = [name for name in given if str(name) not in names]
-        if strangers:
-            raise InputError(f"policy names {strangers[0]!r}, which is no party; leave it out.")
-        return {str(name): _policy(own) for name, own in given.items()}
-    return _policy(given)
+        unknown = [name for name in given if str(name) not in names]
+        if unknown:
+            raise InputError(f"policy names {unknown[0]!r}, which is no party; leave it out.")
+        return {str(name): _named_policy(own) for name, own in given.items()}
+    return _named_policy(given)
 
 
-def _policy(given: Any) -> Policy:
+def _named_policy(given: Any) -> Policy:
     if isinstance(given, str) and given in POLICIES:
         return POLICIES[given]
     if isinstance(given, str) or not hasattr(given, "review") or isinstance(given, type):

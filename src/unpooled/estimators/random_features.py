@@ -1,4 +1,4 @@
-"""The front door to k-means on random features."""
+"""The estimator of k-means on random features, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class RandomFeatureKMeans(EmbeddingEstimator):
     n_rounds_ : int
         Rounds of messages.
     history_ : dict of arrays
-        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+        ``received``, the size of the coreset with centres, and its ``cost``.
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -1,4 +1,4 @@
-"""What a row pays for its centre: f(x, y) for a centre x and a row y.
+"""Losses: the cost f(x, y) of a row y at a centre x.
 
 A :class:`DistanceLoss` is a function of the distance t = g(x, y) under a metric, and its gradient
 is ``weight(t) * A (x - y)``. A :class:`Bregman` loss is built from a convex function psi. A loss

@@ -1,4 +1,4 @@
-"""What a metric and a loss are."""
+"""The interfaces of metrics and losses, and the two metrics there are."""
 
 from __future__ import annotations
 

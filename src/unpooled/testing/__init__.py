@@ -22,7 +22,8 @@ import numpy as np
 
 from unpooled import catalog
 from unpooled.errors import UndeclaredRelease, UnpooledError
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.messages.codec import body_size, encode
 from unpooled.messages.conform import largest_size, lengths, misfit
 from unpooled.messages.message import Ask, Message, Post

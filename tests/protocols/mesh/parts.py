@@ -9,7 +9,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer

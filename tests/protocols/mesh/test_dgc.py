@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from tests.protocols import reference
 from unpooled import DGC, losses
 from unpooled.errors import InputError
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.simulate import run_mesh

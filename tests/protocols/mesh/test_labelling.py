@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.losses import SquaredEuclidean
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block

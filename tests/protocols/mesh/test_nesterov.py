@@ -11,7 +11,7 @@ from tests.protocols import reference
 from tests.protocols.mesh.test_dgc import PAIRS, problem
 from tests.sentences import refuses
 from unpooled import DGC, losses, partition
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.shared.starts import Start
 from unpooled.simulate import Options, UserDown, run_mesh

@@ -13,7 +13,8 @@ from sklearn.datasets import load_iris
 from tests.protocols import reference
 from tests.protocols.mesh.test_dgc import A, blobs, problem
 from unpooled import DGC, losses, partition
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.protocols.mesh.second_order import SecondOrder
 from unpooled.protocols.mesh.shared.starts import Start

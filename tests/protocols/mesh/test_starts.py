@@ -12,7 +12,8 @@ from sklearn.cluster import KMeans
 from tests.sentences import refuses
 from unpooled import DGC, ADMMKMeans, KarSwenson
 from unpooled.errors import DomainError, InputError
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.lloyd.per_user import lloyd, plus_plus, random_rows
 from unpooled.losses import Bregman, Loss, SquaredEuclidean
 from unpooled.messages.message import Post

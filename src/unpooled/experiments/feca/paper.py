@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 from unpooled.experiments.splits import SPLITS
 
-SETS = ("s1", "s2", "s3", "s4")
+S_SETS = ("s1", "s2", "s3", "s4")
 Cell: TypeAlias = tuple[str, str]
 """A set and a split."""
-CELLS: tuple[Cell, ...] = tuple(product(SETS, SPLITS))
+CELLS: tuple[Cell, ...] = tuple(product(S_SETS, SPLITS))
 
 _TABLE_1_AND_6 = {
     "M-Avg": "7.2±4.3 45.8±5.0 63.0±2.8 14.7±7.1 51.4±8.9 64.0±11.1 "
@@ -59,7 +59,7 @@ _TABLE_4_NMI = {
 
 def _by_cell(row: str) -> dict[Cell, tuple[float, ...]]:
     values = [tuple(float(number) for number in value.split("±")) for value in row.split()]
-    if len(values) == len(SETS):
+    if len(values) == len(S_SETS):
         values = [value for value in values for _ in SPLITS]
     return dict(zip(CELLS, values, strict=len(values) != len(SPLITS)))
 
