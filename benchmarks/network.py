@@ -52,7 +52,7 @@ from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.serving import serving

@@ -26,7 +26,7 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.types import Parties
 
 NAMES = ("A", "B", "C", "D")

@@ -23,7 +23,7 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel
 from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans, RandomFeatureKMeans

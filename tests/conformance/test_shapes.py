@@ -21,7 +21,7 @@ from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.protocols.star.feca import FeCA

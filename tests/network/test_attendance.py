@@ -27,7 +27,7 @@ from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
 from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans

@@ -37,7 +37,7 @@ from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, Stat
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
 from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
 from unpooled.protocols.prepare.krylov import BlockKrylov

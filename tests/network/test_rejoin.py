@@ -16,7 +16,7 @@ from unpooled.graphs.topology import topology
 from unpooled.network.mesh import MeshPeer, Timing
 from unpooled.network.node import Arrived, Presence
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.replay import mesh_faults
 from unpooled.types import Parties

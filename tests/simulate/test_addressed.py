@@ -23,7 +23,7 @@ from unpooled.network.node import Node
 from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Deaf, Fault, LinkLost, MessagesLost, UserDown

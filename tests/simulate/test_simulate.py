@@ -12,7 +12,7 @@ from unpooled.graphs.topology import topology
 from unpooled.messages.message import Ask, Note, Post
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, ReleaseRequest
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Options, run_mesh, run_star
 from unpooled.types import Body, Parties
 

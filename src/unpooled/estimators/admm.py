@@ -8,7 +8,7 @@ from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.mesh import admm
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 
 
 class ADMMKMeans(MeshEstimator):

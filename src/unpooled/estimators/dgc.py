@@ -9,7 +9,7 @@ from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.types import Parties
 
 

@@ -14,7 +14,7 @@ from unpooled.losses import Bregman, DistanceLoss, Loss, resolve
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.gossip import GossipKMeans as Consensus
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.types import Parties
 
 

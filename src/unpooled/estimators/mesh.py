@@ -21,7 +21,7 @@ from unpooled.messages.message import Note
 from unpooled.metrics import consensus_distance
 from unpooled.parallel import in_chunks
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Options, run_mesh
 from unpooled.types import Body, FloatArray, IntArray, Parties
 

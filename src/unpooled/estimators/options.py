@@ -15,7 +15,7 @@ from unpooled.errors import DomainError, InputError
 from unpooled.kernels.lloyd.kmeans import distinct_rows
 from unpooled.losses import Loss
 from unpooled.privacy.policy import POLICIES, Policy, as_policy
-from unpooled.protocols.mesh.shared.starts import NAMES, Start
+from unpooled.protocols.mesh.shared.initial_centers import NAMES, Start
 from unpooled.types import FloatArray, Parties, PartyId
 
 AUTO_STARTS = 10

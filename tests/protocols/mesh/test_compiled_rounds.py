@@ -17,7 +17,7 @@ from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.shared import compiled_rounds
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Options, Run, run_mesh
 from unpooled.types import Parties
 

@@ -14,7 +14,7 @@ from unpooled import DGC, losses
 from unpooled.errors import InputError
 from unpooled.graphs.topology import topology
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import run_mesh
 from unpooled.types import Parties
 

@@ -13,7 +13,7 @@ from tests.sentences import refuses
 from unpooled import DGC, losses, partition
 from unpooled.graphs.topology import topology
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Options, UserDown, run_mesh
 from unpooled.types import Body, Parties
 

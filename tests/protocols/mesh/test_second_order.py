@@ -16,7 +16,7 @@ from unpooled import DGC, losses, partition
 from unpooled.graphs.topology import Topology, topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Deaf, Options, Run, UserDown, run_mesh
 from unpooled.types import Parties
 

@@ -10,7 +10,7 @@ from tests.protocols.mesh.test_dgc import blobs, problem
 from unpooled import DGC, ADMMKMeans, KarSwenson
 from unpooled.graphs.topology import topology
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import LinkLost, Options, run_mesh
 from unpooled.types import Parties
 

@@ -35,7 +35,7 @@ from unpooled.kernels.linalg.segments import ClusterSums, means_or_keep
 from unpooled.losses import SquaredEuclidean
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.limits import Limits, find_limits
+from unpooled.protocols.mesh.shared.global_bounds import Limits, find_limits
 from unpooled.protocols.mesh.shared.rounds import CentersProtocol, compare, farthest
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray

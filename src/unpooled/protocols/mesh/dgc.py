@@ -76,7 +76,8 @@ from unpooled.losses import (
 )
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.protocols.mesh.shared.limits import BOX, Limits, find_limits, smoothness
+from unpooled.protocols.mesh.shared.domain import stay_inside
+from unpooled.protocols.mesh.shared.global_bounds import BOX, Limits, find_limits, smoothness
 from unpooled.protocols.mesh.shared.rounds import CentersProtocol, compare, farthest
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
@@ -276,18 +277,3 @@ class Momentum:
         self._age = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * age**2))
         y = x + ((age - 1.0) / self._age)[..., None] * way
         return stay_inside(self._loss, x, np.clip(y, *self._box))
-
-
-def stay_inside(loss: Loss, x: FloatArray, moved: FloatArray) -> FloatArray:
-    """``moved``, halved towards ``x`` as often as a centre needs to stay in the loss's domain.
-
-    With the step size derived above, losses that add up over columns never need it.
-    """
-    if loss.domain == (-np.inf, np.inf):
-        return moved
-    for _ in range(64):
-        outside = ~loss.inside(moved)
-        if not outside.any():
-            return moved
-        moved = np.where(outside[..., None], 0.5 * (x + moved), moved)
-    return np.where(loss.inside(moved)[..., None], moved, x)

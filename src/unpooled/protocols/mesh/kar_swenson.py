@@ -26,7 +26,7 @@ import numpy as np
 from unpooled.kernels.linalg.segments import ClusterSums
 from unpooled.protocols.mesh.base import Block, Heard
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.limits import Limits
+from unpooled.protocols.mesh.shared.global_bounds import Limits
 from unpooled.types import FloatArray
 
 

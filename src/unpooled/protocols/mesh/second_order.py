@@ -73,8 +73,8 @@ from unpooled.kernels.linalg.segments import ClusterSums, sum_by_user
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.dgc import stay_inside
-from unpooled.protocols.mesh.shared.limits import BOX, Limits, find_limits, smoothness
+from unpooled.protocols.mesh.shared.domain import stay_inside
+from unpooled.protocols.mesh.shared.global_bounds import BOX, Limits, find_limits, smoothness
 from unpooled.protocols.mesh.shared.rounds import CentersProtocol, compare
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray

@@ -15,8 +15,8 @@ from unpooled.kernels.linalg.segments import sum_by_user
 from unpooled.losses import Loss
 from unpooled.messages.release import COLUMNS, Disclosure, Release, Size
 from unpooled.protocols.mesh.base import Block, MeshProtocol
-from unpooled.protocols.mesh.shared.limits import limits_releases
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.global_bounds import limits_releases
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.protocols.mesh.shared.stopping import UNREST
 from unpooled.types import Body, FloatArray, IntArray
 
@@ -25,7 +25,7 @@ from unpooled.types import Body, FloatArray, IntArray
 class CentersProtocol(MeshProtocol):
     """Users start somewhere, then send their centres to their neighbours every round.
 
-    **What leaves.** ``start``: see :mod:`unpooled.protocols.mesh.shared.starts`. ``limits``: a
+    **What leaves.** ``start``: see :mod:`unpooled.protocols.mesh.shared.initial_centers`. ``limits``: a
     user's total weight and the like, passed on as maxima. ``centers``: K d numbers per neighbour
     and exchange, and one for stopping if tol > 0.
 
@@ -43,7 +43,7 @@ class CentersProtocol(MeshProtocol):
     @property
     @abstractmethod
     def wanted(self) -> tuple[str, ...]:
-        """Which of :mod:`unpooled.protocols.mesh.shared.limits` users have to ask each other
+        """Which of :mod:`unpooled.protocols.mesh.shared.global_bounds` users have to ask each other
         for."""
 
     @property

@@ -21,7 +21,7 @@ from unpooled.partition import dirichlet
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import Start
 from unpooled.simulate import Options, UserDown, run_mesh
 from unpooled.types import Body, Parties
 

@@ -17,8 +17,8 @@ from unpooled.messages.message import Post, sealed
 from unpooled.messages.release import Columns, Release
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.protocols.mesh.shared.averaging import THETA, Averaging, Gossip, TreeSums
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree
+from unpooled.protocols.mesh.gossip.averaging import THETA, Averaging, Gossip, TreeSums
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.types import Body, Parties
 
 SUMS = Release("sums", ("sums",), ("sums",), "sums", shapes={"sums": (2, Columns(plus=1))})

@@ -15,8 +15,8 @@ from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import cluster
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree
-from unpooled.protocols.mesh.shared.merging import POINTS, merge, merge_releases
+from unpooled.protocols.mesh.shared.common_start import POINTS, merge, merge_releases
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.simulate.faults import UserDown
 from unpooled.types import Body
 

@@ -20,7 +20,7 @@ import numpy as np
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.types import BoolArray, FloatArray, IntArray
+from unpooled.types import BoolArray, IntArray
 
 TREE_RELEASES = (
     Release(
@@ -41,14 +41,6 @@ TREE_RELEASES = (
     ),
 )
 """What `find_tree` sends."""
-
-
-def max_consensus(block: Block, kind: str, values: FloatArray) -> Peer[FloatArray]:
-    """The largest of all users' ``values`` (users, n), entry by entry, known to every user."""
-    for step in range(block.reach):
-        heard = yield Post(kind, step, {"largest": values})
-        values = heard.step(values, heard.largest("largest"))
-    return values
 
 
 @dataclass(frozen=True)

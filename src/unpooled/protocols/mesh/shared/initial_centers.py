@@ -7,13 +7,13 @@ numbering of centres between users.
 
 **Aligned.** Users who agree on where centres are may still number them differently, and the methods
 compare centre k with a neighbour's centre k. With ``align``, users whose starts differ find a
-tree (:mod:`unpooled.protocols.mesh.shared.flooding`); then, level by level from the root, parents
+tree (:mod:`unpooled.protocols.mesh.shared.spanning_tree`); then, level by level from the root, parents
 send their centres to their children, who renumber their own such that the sum of squared distances
 to their parent's is least: what DGC's cost charges for that link. Only numbers change, no centre
 moves. ``reach`` exchanges, in each of which one level speaks, and only to its children. A user that
 does not hear its parent keeps its numbers, and its branch takes them.
 
-**Tree.** The common start of :mod:`unpooled.protocols.mesh.shared.merging`: all users begin with
+**Tree.** The common start of :mod:`unpooled.protocols.mesh.shared.common_start`: all users begin with
 the same centres of everybody's rows, so they are aligned. A user that slept while the tree was made
 is in none, and has centres of its own clusters. One that slept when they were passed on has no
 centres; it puts all K on the mean of its rows, whence its neighbours' pull takes each to where
@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from unpooled.errors import DomainError, InputError
+from unpooled.errors import InputError
 from unpooled.kernels.linalg.segments import ClusterSums, means_or_keep
 from unpooled.kernels.lloyd.matching import matched
 from unpooled.kernels.lloyd.per_user import lloyd, plus_plus, random_rows
@@ -36,9 +36,10 @@ from unpooled.losses import Loss
 from unpooled.messages.message import Post
 from unpooled.messages.release import COLUMNS, Release
 from unpooled.protocols.mesh.base import Block, Peer, only
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree
-from unpooled.protocols.mesh.shared.merging import merge, merge_releases
-from unpooled.types import Array, BoolArray, FloatArray
+from unpooled.protocols.mesh.shared.common_start import merge, merge_releases
+from unpooled.protocols.mesh.shared.domain import refuse_outside
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
+from unpooled.types import Array, FloatArray
 
 StartName = Literal["random", "k-means++", "dkm+c", "tree"]
 NAMES: tuple[StartName, ...] = ("random", "k-means++", "dkm+c", "tree")
@@ -166,22 +167,3 @@ def _refuse_empty(block: Block) -> None:
             f"Party {block.parties.names[empty[0]]} has no rows to draw starting centres from; "
             "leave it out or give init as an array."
         )
-
-
-def refuse_outside(
-    block: Block, centers: FloatArray, loss: Loss, known: BoolArray | None = None
-) -> None:
-    """Refuses starting centres that the loss is not defined for, of users who have any."""
-    outside = ~loss.inside(centers)
-    if known is not None:
-        outside &= known[:, None]
-    if not outside.any():
-        return
-    user, k = np.argwhere(outside)[0]
-    low, high = loss.domain
-    column = int(np.argmin((centers[user, k] > low) & (centers[user, k] < high)))
-    raise DomainError(
-        f"Party {block.parties.names[user]} starts with a centre whose column {column} is "
-        f"{centers[user, k, column]:.6g}, outside the loss's domain ({low:g}, {high:g}); shift the "
-        "data or give init as an array inside it."
-    )

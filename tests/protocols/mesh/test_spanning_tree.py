@@ -17,7 +17,8 @@ from tests.protocols.mesh.parts import graph_of, network, parents_of, run_part, 
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree, max_consensus
+from unpooled.protocols.mesh.shared.max_consensus import max_consensus
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.simulate.faults import LinkLost, UserDown
 from unpooled.types import Body
 

@@ -11,8 +11,8 @@ import pytest
 from tests.protocols.mesh.parts import blobs, graph_of, network, run_part, said
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.gossip import GossipKMeans
-from unpooled.protocols.mesh.shared.merging import POINTS
-from unpooled.protocols.mesh.shared.spectrum import PROBE_RELEASE, lowest, probe
+from unpooled.protocols.mesh.gossip.spectral_gap import PROBE_RELEASE, lowest, probe
+from unpooled.protocols.mesh.shared.common_start import POINTS
 from unpooled.simulate import Options, run_mesh
 from unpooled.types import Body, Parties
 

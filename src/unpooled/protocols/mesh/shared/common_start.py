@@ -36,8 +36,8 @@ from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release, Size
 from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import room, sendable
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.protocols.mesh.shared.flooding import Tree, missing
-from unpooled.protocols.mesh.shared.limits import OWN
+from unpooled.protocols.mesh.shared.global_bounds import OWN
+from unpooled.protocols.mesh.shared.spanning_tree import Tree, missing
 from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
 
 _MERGES = 20

@@ -21,9 +21,10 @@ from unpooled.messages.release import Release
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.gossip import GossipKMeans
-from unpooled.protocols.mesh.shared.averaging import Gossip
-from unpooled.protocols.mesh.shared.merging import POINTS
-from unpooled.protocols.mesh.shared.stopping import UNREST, Windows
+from unpooled.protocols.mesh.gossip.averaging import Gossip
+from unpooled.protocols.mesh.gossip.windows import Windows
+from unpooled.protocols.mesh.shared.common_start import POINTS
+from unpooled.protocols.mesh.shared.stopping import UNREST
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Fault, LinkLost, MessagesLost, UserDown

@@ -12,7 +12,7 @@ from unpooled.kernels.linalg.segments import scatter_by_user
 from unpooled.losses import Loss
 from unpooled.messages.release import FINITE, Columns, Disclosure, Release
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.flooding import max_consensus
+from unpooled.protocols.mesh.shared.max_consensus import max_consensus
 from unpooled.types import FloatArray
 
 Limits: TypeAlias = Mapping[str, FloatArray]

@@ -8,7 +8,7 @@ from unpooled.graphs.topology import topology
 from unpooled.losses import SquaredEuclidean
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block
-from unpooled.protocols.mesh.shared.labelling import Labelling
+from unpooled.protocols.mesh.gossip.assignment import Labelling
 from unpooled.types import Parties
 
 BOTH = np.array([True, True])

@@ -12,12 +12,13 @@ from unpooled.data.tables import LARGEST
 from unpooled.losses import Loss
 from unpooled.messages.message import Note, Post
 from unpooled.protocols.mesh.base import Block, Heard, Peer, only
-from unpooled.protocols.mesh.shared.averaging import Averaging, Gossip, longest
-from unpooled.protocols.mesh.shared.labelling import Labelling
-from unpooled.protocols.mesh.shared.limits import OWN
-from unpooled.protocols.mesh.shared.merging import Merged
+from unpooled.protocols.mesh.gossip.assignment import Labelling
+from unpooled.protocols.mesh.gossip.averaging import Averaging, Gossip, longest
+from unpooled.protocols.mesh.gossip.windows import Windows
+from unpooled.protocols.mesh.shared.common_start import Merged
+from unpooled.protocols.mesh.shared.global_bounds import OWN
 from unpooled.protocols.mesh.shared.rounds import farthest
-from unpooled.protocols.mesh.shared.stopping import UNREST, Windows
+from unpooled.protocols.mesh.shared.stopping import UNREST
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
 
 _PARTED = -1

@@ -16,7 +16,7 @@ import numpy as np
 
 from unpooled.kernels.linalg.polynomials import chebyshev, passes_needed, residual, shortest, widest
 from unpooled.protocols.mesh.base import Block, Heard, only
-from unpooled.protocols.mesh.shared.flooding import Tree
+from unpooled.protocols.mesh.shared.spanning_tree import Tree
 from unpooled.types import BoolArray, FloatArray
 
 THETA = 0.03

@@ -25,7 +25,7 @@ from unpooled.kernels.linalg.products import dots, matmul, matmul_tn
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.merging import Beside
+from unpooled.protocols.mesh.shared.common_start import Beside
 from unpooled.types import FloatArray, IntArray
 
 _PROBES = 2
