@@ -23,7 +23,7 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.initial_centers import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel
 from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans, RandomFeatureKMeans
@@ -50,24 +50,28 @@ FAST, SLOW = BlockKrylov(KERNEL, 3, 4), CompressedDSPGD(PUBLISHED, 3, 3, 2)
 TABLE = {
     "toy star": toys.Mean(),
     "toy mesh": toys.Largest(),
-    "dgc": DGC(Start(3), max_rounds=40),
+    "dgc": DGC(InitialCenters(3), max_rounds=40),
     "dgc, huber, B=3, random start": DGC(
-        Start(3, "random"), loss=losses.Huber(0.5), inner_steps=3, max_rounds=10
+        InitialCenters(3, "random"), loss=losses.Huber(0.5), inner_steps=3, max_rounds=10
     ),
     "dgc, logistic, Mahalanobis, given start": DGC(
-        Start(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
+        InitialCenters(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
         loss=losses.Logistic().under(losses.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])),
         max_rounds=10,
         tol=0.0,
     ),
-    "dgc, fair, k-means++": DGC(Start(3, "k-means++"), loss=losses.Fair(0.5), max_rounds=10),
-    "dgc, tree start": DGC(Start(3, "tree", n_init=2), max_rounds=10),
-    "dgc, dkm+c aligned": DGC(Start(3, align=True), max_rounds=10),
-    "dgc, nesterov": DGC(Start(3), solver="nesterov", max_rounds=40),
-    "dgc, Itakura-Saito": DGC(Start(3), loss=losses.Bregman.itakura_saito(), max_rounds=10),
-    "kar-swenson": KarSwenson(Start(3), max_rounds=20),
-    "admm": ADMMKMeans(Start(3), max_rounds=20),
-    "second-order": SecondOrder(Start(3), max_rounds=40),
+    "dgc, fair, k-means++": DGC(
+        InitialCenters(3, "k-means++"), loss=losses.Fair(0.5), max_rounds=10
+    ),
+    "dgc, tree start": DGC(InitialCenters(3, "tree", n_init=2), max_rounds=10),
+    "dgc, dkm+c aligned": DGC(InitialCenters(3, align=True), max_rounds=10),
+    "dgc, nesterov": DGC(InitialCenters(3), solver="nesterov", max_rounds=40),
+    "dgc, Itakura-Saito": DGC(
+        InitialCenters(3), loss=losses.Bregman.itakura_saito(), max_rounds=10
+    ),
+    "kar-swenson": KarSwenson(InitialCenters(3), max_rounds=20),
+    "admm": ADMMKMeans(InitialCenters(3), max_rounds=20),
+    "second-order": SecondOrder(InitialCenters(3), max_rounds=40),
     "gossip": GossipKMeans(3, n_init=2),
     "gossip, private, huber": GossipKMeans(
         3, loss=losses.Huber(0.5), topology="private", n_init=2, max_rounds=6

@@ -1,95 +1,77 @@
-"""A common start without a coordinator: users' own clusters, merged on their way up a tree.
+"""A common start without a coordinator: all users begin with the same centres, in the same order.
 
-*Up.* Level by level, from the farthest: a user puts its own clusters' means and weights (the best
-of ``n_init`` weighted k-means, at most 3K of them) together with what its children sent, finds 3K
-among them by weighted k-means again if there are more, and sends these to its parent. ``reach``
-exchanges, in each of which one level speaks.
+**Up** (:mod:`unpooled.protocols.mesh.shared.convergecast`): users' own clusters are merged level by
+level, until the root of the spanning tree knows clusters of everybody's rows.
 
-*Down.* The root finds K centres among what has come from everybody's rows and floods them; all
-users then have the same, in the same order. ``reach`` exchanges, in which each user speaks once.
+**Down.** The root finds K centres among them by weighted k-means and broadcasts these by flooding:
+``reach`` exchanges, in which each user sends once, what it has just received.
 
-**When users die.** One that has lost its parent offers K centres of its own branch, under its
-own number, and of all that is offered the lowest number's wins: if the root dies, the next lowest
-takes over. Users whom no offer reaches, since they slept or deaths have made the graph longer than
-``reach``, are left without (``known``). Centres are made of everybody's rows if nobody was lost.
-
-**What leaves.** Means and weights of local clusters, of at least ``min_count`` rows each under the
-user's policy, to the parent alone, and the spread of the user's rows, if they are that many. A mean
-of one row is that row: with a minimum of 1 rows may leave. The parent of a user without children
-gets what this user sent and nothing else; one above it gets means of clusters merged from several
-users.
+**Faults.** A user that has lost its parent broadcasts K centres of its own branch, under its own
+number. Every user keeps the centres with the lowest number, so if the root goes down, the next
+lowest takes over. Users that no centres reach, because they were down or because faults have made
+the graph longer than ``reach``, are left without (``known``). If nobody was lost, the centres are
+made of everybody's rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from unpooled.errors import ProtocolError
-from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of
 from unpooled.losses import Loss
 from unpooled.messages.message import Post
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release, Size
-from unpooled.parallel import in_chunks
-from unpooled.privacy.row_groups import room, sendable
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.protocols.mesh.shared.global_bounds import OWN
-from unpooled.protocols.mesh.shared.spanning_tree import Tree, missing
+from unpooled.protocols.mesh.shared.convergecast import (
+    CLUSTERS_PER_CENTER,
+    MERGE_RESTARTS,
+    Branches,
+    ExtraSums,
+    convergecast,
+    weighted_kmeans,
+)
+from unpooled.protocols.mesh.shared.spanning_tree import BreadthFirstTree, missed_neighbours
 from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
 
-_MERGES = 20
-"""Restarts of k-means on merged clusters, which are few."""
-POINTS = 3
-"""Clusters that are sent up, over K. With K alone, clusters that look like one to a few users are
-one from then on; on digits and MNIST the merged start then is a worse one now and then."""
 _NOBODY = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Numbers that ride along: added up over users on the way up, made use of by the root."""
-
-    own: FloatArray
-    """(users, n)"""
-    made: Callable[[FloatArray], FloatArray]
-    """What the root makes of their sums, for everybody to know."""
-    n_made: int
-
-
-@dataclass(frozen=True)
-class Merged:
+class CommonStart:
     """What the block's users know after the start."""
 
     centers: FloatArray
     """(users, K, d)"""
     known: BoolArray
-    """Who has got centres."""
+    """Which users have centres."""
     spread: FloatArray
-    """The largest root mean square deviation of any user's rows: what is small is so beside it."""
+    """The largest root mean square deviation of any user's rows: the scale of tolerances."""
     height: IntArray
     """How far the farthest user is from the root."""
     broken: BoolArray
-    """Who has missed a neighbour, or been offered what not all users are part of."""
-    made: FloatArray
-    """(users, n_made)"""
+    """Which users missed a neighbour, or have centres that are not of everybody's rows."""
+    root_results: FloatArray
+    """(users, n_results) What the root computed from `ExtraSums`."""
 
 
-def merge_releases(n_clusters: int, *, added: bool = False, n_made: int = 0) -> tuple[Release, ...]:
-    """What `merge` sends; with ``added`` there is something beside."""
+def common_start_releases(
+    n_clusters: int, *, extra: bool = False, n_results: int = 0
+) -> tuple[Release, ...]:
+    """What `find_common_start` sends; ``extra`` if there are `ExtraSums`."""
     up: dict[str, tuple[Size, ...]] = {
-        "points": (POINTS * n_clusters, COLUMNS),
-        "weights": (POINTS * n_clusters,),
+        "points": (CLUSTERS_PER_CENTER * n_clusters, COLUMNS),
+        "weights": (CLUSTERS_PER_CENTER * n_clusters,),
         "scale": (2,),
     }
-    if added:
+    if extra:
         up["added"] = (AtMost(inf),)  # as many as the graph's reach makes them
     down: dict[str, tuple[Size, ...]] = {
         "centers": (n_clusters, COLUMNS),
         "place": (3,),
-        "scale": (1 + n_made,),
+        "scale": (1 + n_results,),
     }
     return (
         Release(
@@ -98,7 +80,7 @@ def merge_releases(n_clusters: int, *, added: bool = False, n_made: int = 0) -> 
             ("sums", "counts"),
             "means and weights of clusters of a user's rows and of those below it in the tree",
             shapes=up,
-            bounds={"added": FINITE} if added else {},
+            bounds={"added": FINITE} if extra else {},
         ),
         Release(
             "start",
@@ -111,188 +93,117 @@ def merge_releases(n_clusters: int, *, added: bool = False, n_made: int = 0) -> 
     )
 
 
-def merge(
-    block: Block, tree: Tree, n_clusters: int, n_init: int, loss: Loss, beside: Beside | None = None
-) -> Peer[Merged]:
-    """The common start."""
-    near = block.neighbourhood
-    has_parent: BoolArray = np.isin(np.arange(len(block)), near.holder[tree.up])
-    lost = np.zeros_like(tree.broken)
-    broken = tree.broken.copy()
-    n_points = POINTS * n_clusters
-    body = _own(block, tree, n_points, n_init, loss, beside)
-
-    for step in range(block.reach):
-        level = block.reach - step
-        speaks = has_parent & (tree.hops == level)
-        heard = yield Post("clusters", step, body, to=tree.up & speaks[near.holder])
-        broken |= missing(block, heard)
-        lost |= heard.awake & has_parent & ~tree.of_parent(block, heard.present)
-        body = _put_together(block, heard, body, n_points, loss)
-
-    offer = _Offer(block, body, beside, n_clusters, loss)
-    offer.make(~has_parent | lost, broken)
-    for step in range(block.reach):
-        heard = yield Post("start", step, offer.body, to=offer.news[near.holder])
-        broken |= missing(block, heard)
-        orphan = heard.awake & has_parent & ~tree.of_parent(block, heard.present | heard.ended)
-        offer.take(heard)
-        offer.make(orphan & ~offer.known, broken)
-    _refuse_nothing(~has_parent & ~broken & ~offer.known)
-    return offer.result(broken | ~offer.known)
-
-
-def _own(
-    block: Block, tree: Tree, n_clusters: int, n_init: int, loss: Loss, beside: Beside | None
-) -> dict[str, FloatArray]:
-    """What each user has to send up before it has heard anybody."""
-    parties, n = block.parties, len(block)
-    points: FloatArray = np.zeros((n, n_clusters, parties.n_features))
-    weights: FloatArray = np.zeros((n, n_clusters))
-
-    def put(i: int) -> None:
-        rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
-        own = parties[i]
-        wanted = min(n_clusters, max(1, room(len(own.rows), block.min_count)))
-        found = _clusters(block, own.rows, own.weights, wanted, n_init, loss, rng)
-        kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
-        points[i, : len(kept)] = found.centers[kept]
-        weights[i, : len(kept)] = found.counts[kept]
-
-    def put_all(users: slice) -> None:
-        for i in range(users.start, users.stop):
-            put(i)
-
-    in_chunks(
-        put_all,
-        (n, max(1, len(parties.rows) // n) * parties.n_features * n_init),
-    )
-    spread = np.where(parties.sizes >= block.min_count, OWN["spread"](block, points)[:, 0], 0.0)
-    scale = np.column_stack([spread, tree.hops])
-    body = {"points": points, "weights": weights, "scale": scale}
-    return body if beside is None else {**body, "added": beside.own}
-
-
-def _clusters(
+def find_common_start(
     block: Block,
-    rows: FloatArray,
-    weights: FloatArray,
+    tree: BreadthFirstTree,
     n_clusters: int,
     n_init: int,
     loss: Loss,
-    rng: np.random.Generator,
-) -> Clustering:
-    """The best of ``n_init`` weighted k-means in the loss's metric."""
-    flat = loss.metric.flattened(rows)
-    found = cluster(flat, weights, n_clusters, n_init, rng, tables=block.graph.n_users)
-    return found if flat is rows else means_of(rows, weights, found.labels)
+    extra: ExtraSums | None = None,
+) -> Peer[CommonStart]:
+    """The common start: up the tree, then down."""
+    near = block.neighbourhood
+    n_points = CLUSTERS_PER_CENTER * n_clusters
+    branches = yield from convergecast(block, tree, n_points, n_init, loss, extra)
+    broken = branches.broken
+    has_parent = tree.has_parent(block)
+    broadcast = _Broadcast(block, branches, extra, n_clusters, loss)
+    broadcast.originate(~has_parent | branches.orphaned, broken)
+    for step in range(block.reach):
+        heard = yield Post("start", step, broadcast.body, to=broadcast.fresh[near.holder])
+        broken |= missed_neighbours(block, heard)
+        reachable = tree.parent_marked(block, heard.present | heard.ended)
+        orphaned = heard.awake & has_parent & ~reachable
+        broadcast.receive(heard)
+        broadcast.originate(orphaned & ~broadcast.known, broken)
+    _refuse_nothing_sent(~has_parent & ~broken & ~broadcast.known)
+    return broadcast.result(broken | ~broadcast.known)
 
 
-def _put_together(
-    block: Block, heard: Heard, body: dict[str, FloatArray], n_clusters: int, loss: Loss
-) -> dict[str, FloatArray]:
-    """Each user's clusters with those that its children sent."""
-    parents = np.flatnonzero(heard.degrees)
-    if not len(parents):
-        return body
-    everyone = {name: heard.everyone(name) for name in body}
-    body = {name: value.copy() for name, value in body.items()}
-    for i in parents:
-        children = heard.links.indices[heard.links.indptr[i] : heard.links.indptr[i + 1]]
-        who = np.concatenate([[i], children])
-        body["scale"][i] = everyone["scale"][who].max(axis=0).clip(0, [np.inf, block.graph.n_users])
-        if "added" in body:
-            body["added"][i] = everyone["added"][who].sum(axis=0)
-        weights = everyone["weights"][who].reshape(-1)
-        points = everyone["points"][who].reshape(len(weights), -1)[weights > 0]
-        weights = weights[weights > 0]
-        if len(weights) > n_clusters:
-            rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 1])
-            found = _clusters(block, points, weights, n_clusters, _MERGES, loss, rng)
-            points, weights = found.centers, found.counts
-        body["points"][i], body["weights"][i] = 0.0, 0.0
-        body["points"][i, : len(points)] = points
-        body["weights"][i, : len(points)] = weights
-    return body
-
-
-class _Offer:
-    """The centres that users have been offered so far, by the lowest number; and their own."""
+class _Broadcast:
+    """The centres that users hold so far: of all that reached them, those of the lowest number."""
 
     def __init__(
-        self, block: Block, mine: Body, beside: Beside | None, n_clusters: int, loss: Loss
+        self,
+        block: Block,
+        branches: Branches,
+        extra: ExtraSums | None,
+        n_clusters: int,
+        loss: Loss,
     ) -> None:
         n, width = len(block), block.parties.n_features
         self._loss, self._n_clusters = loss, n_clusters
-        n_made = 0 if beside is None else beside.n_made
-        self._block, self._mine, self._beside = block, mine, beside
+        n_results = 0 if extra is None else extra.n_results
+        self._block, self._branch, self._extra = block, branches.body, extra
         self.centers: FloatArray = np.zeros((n, n_clusters, width))
-        self.place: IntArray = np.tile(np.array([_NOBODY, 0, 0]), (n, 1))
-        """By whom (its number), how high its tree is, and whether it had missed no neighbour."""
-        self.scale: FloatArray = np.zeros((n, 1 + n_made))
-        self.news: BoolArray = np.zeros(n, dtype=bool)
+        self.origin: IntArray = np.tile(np.array([_NOBODY, 0, 0]), (n, 1))
+        """Whose they are (its number), how high its tree is, and whether it missed no neighbour."""
+        self.scale: FloatArray = np.zeros((n, 1 + n_results))
+        self.fresh: BoolArray = np.zeros(n, dtype=bool)
+        """Who has received or made its centres just now, and so sends them in the next exchange."""
 
     @property
     def known(self) -> BoolArray:
-        return np.asarray(self.place[:, 0] < _NOBODY)
+        return np.asarray(self.origin[:, 0] < _NOBODY)
 
     @property
     def body(self) -> Body:
-        return {"centers": self.centers, "place": self.place, "scale": self.scale}
+        return {"centers": self.centers, "place": self.origin, "scale": self.scale}
 
-    def make(self, users: BoolArray, broken: BoolArray) -> None:
-        """These users offer what their own branch of the tree has come to."""
-        self.centers, self.place, self.scale = (
+    def originate(self, users: BoolArray, broken: BoolArray) -> None:
+        """These users broadcast K centres of their own branch of the tree."""
+        self.centers, self.origin, self.scale = (
             self.centers.copy(),
-            self.place.copy(),
+            self.origin.copy(),
             self.scale.copy(),
         )
-        for i in np.flatnonzero(users & self._mine["weights"].any(axis=1)):
+        branch = self._branch
+        for i in np.flatnonzero(users & branch["weights"].any(axis=1)):
             number = int(self._block.neighbourhood.users[i])
-            weights = self._mine["weights"][i]
-            points, weights = self._mine["points"][i][weights > 0], weights[weights > 0]
+            weights = branch["weights"][i]
+            points, weights = branch["points"][i][weights > 0], weights[weights > 0]
             rng = np.random.default_rng([self._block.seed, number, 2])
-            found = _clusters(
-                self._block, points, weights, self._n_clusters, _MERGES, self._loss, rng
+            found = weighted_kmeans(
+                self._block, points, weights, self._n_clusters, MERGE_RESTARTS, self._loss, rng
             )
-            # Too few points for K centres: what repeats another gets no rows.
+            # With fewer points than K, centres are repeated; a repeated one gets no rows.
             self.centers[i] = np.resize(found.centers, self.centers[i].shape)
-            self.place[i] = number, int(self._mine["scale"][i, 1]), int(not broken[i])
-            self.scale[i, 0] = self._mine["scale"][i, 0]
-            if self._beside is not None:
-                self.scale[i, 1:] = self._beside.made(self._mine["added"][i])
-            self.news[i] = True
+            self.origin[i] = number, int(branch["scale"][i, 1]), int(not broken[i])
+            self.scale[i, 0] = branch["scale"][i, 0]
+            if self._extra is not None:
+                self.scale[i, 1:] = self._extra.evaluate(branch["added"][i])
+            self.fresh[i] = True
 
-    def take(self, heard: Heard) -> None:
-        """Takes the lowest number's offer of those heard, if it is lower than the present one."""
+    def receive(self, heard: Heard) -> None:
+        """Takes the lowest number's centres of those heard, if it is lower than the present one."""
         near, m = self._block.neighbourhood, self._block.graph.n_users
-        place = heard.from_neighbours(near, "place")
-        sane = heard.spoken(near) & ((place >= 0) & (place <= m)).all(axis=1)
-        number = np.where(sane, place[:, 0], _NOBODY)
-        lowest = self.place[:, 0].copy()
+        origin = heard.from_neighbours(near, "place")
+        sane = heard.spoken(near) & ((origin >= 0) & (origin <= m)).all(axis=1)
+        number = np.where(sane, origin[:, 0], _NOBODY)
+        lowest = self.origin[:, 0].copy()
         np.minimum.at(lowest, near.holder, number)
-        self.news = lowest < self.place[:, 0]
-        chosen = self.news[near.holder] & (number == lowest[near.holder])
+        self.fresh = lowest < self.origin[:, 0]
+        chosen = self.fresh[near.holder] & (number == lowest[near.holder])
         users, first = np.unique(near.holder[chosen], return_index=True)
         links = np.flatnonzero(chosen)[first]
-        self.centers, self.place, self.scale = (
+        self.centers, self.origin, self.scale = (
             _replaced(mine, users, heard.from_neighbours(near, name)[links])
             for name, mine in self.body.items()
         )
 
     @property
-    def _not_first(self) -> BoolArray:
-        """Who has other centres than the first user's: there are users whom these did not reach."""
-        return np.asarray((self.place[:, 0] != 0) & (self._block.reach > 0))
+    def _not_of_the_first(self) -> BoolArray:
+        """Who has other centres than user 0's, which then did not reach everybody."""
+        return np.asarray((self.origin[:, 0] != 0) & (self._block.reach > 0))
 
-    def result(self, broken: BoolArray) -> Merged:
-        """What it has come to."""
-        return Merged(
+    def result(self, broken: BoolArray) -> CommonStart:
+        """What users know at the end."""
+        return CommonStart(
             self.centers,
             self.known,
             self.scale[:, 0],
-            self.place[:, 1],
-            broken | (self.place[:, 2] == 0) | self._not_first,
+            self.origin[:, 1],
+            broken | (self.origin[:, 2] == 0) | self._not_of_the_first,
             self.scale[:, 1:],
         )
 
@@ -303,8 +214,8 @@ def _replaced(values: Array, users: IntArray, by: Array) -> Array:
     return values
 
 
-def _refuse_nothing(roots: BoolArray) -> None:
-    """Nothing comes of nothing."""
+def _refuse_nothing_sent(roots: BoolArray) -> None:
+    """Refuses a start for which no user could send a cluster; ``roots`` have nothing to merge."""
     if roots.any():
         raise ProtocolError(
             "No user sent anything about its rows: each has fewer of them in every cluster than "

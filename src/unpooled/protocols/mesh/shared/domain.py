@@ -13,7 +13,7 @@ from unpooled.types import BoolArray, FloatArray
 def refuse_outside(
     block: Block, centers: FloatArray, loss: Loss, known: BoolArray | None = None
 ) -> None:
-    """Refuses starting centres that the loss is not defined for, of users who have any."""
+    """Refuses starting centres outside the loss's domain; ``known`` marks users that have some."""
     outside = ~loss.inside(centers)
     if known is not None:
         outside &= known[:, None]
@@ -30,9 +30,9 @@ def refuse_outside(
 
 
 def stay_inside(loss: Loss, x: FloatArray, moved: FloatArray) -> FloatArray:
-    """``moved``, halved towards ``x`` as often as a centre needs to stay in the loss's domain.
+    """``moved``; a step that leaves the loss's domain is halved until it ends inside, or not taken.
 
-    With the step size derived above, losses that add up over columns never need it.
+    With the step size that DGC derives, losses that add up over columns never need it.
     """
     if loss.domain == (-np.inf, np.inf):
         return moved

@@ -1,4 +1,8 @@
-"""Max-consensus: every user learns the largest of all users' values from its neighbours alone."""
+"""Max-consensus: every user learns the largest of all users' values from its neighbours alone.
+
+In every exchange a user sends the largest values that it knows of. After ``reach`` exchanges, the
+graph's diameter or a bound on it, every value has been everywhere.
+"""
 
 from __future__ import annotations
 
