@@ -55,7 +55,7 @@ from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.peer import PeerRuntime
@@ -311,7 +311,7 @@ def _mesh_rate(
     parties = Parties.of(tables, names=PEERS)
     protocol: MeshProtocol = Average(rounds)
     if dgc:
-        start = Start(10, rng.normal(size=(10, 1000)))
+        start = InitialCenters(10, rng.normal(size=(10, 1000)))
         protocol = DGC(start, max_rounds=rounds, tol=0.0, step_size=0.1)
     number = np.array([PEERS.index(name)])
     ring = topology("ring", PEERS)

@@ -27,7 +27,7 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.runtime.peer import PeerRuntime
 from unpooled.types import Parties
 
@@ -37,15 +37,15 @@ ROWS = np.random.default_rng(3).uniform(1.0, 2.0, size=(9, 2))
 PARTIES = Parties.of([ROWS], names=["A"])
 CENTERS = np.array([[1.0, 1.2], [1.8, 1.4]])
 PROTOCOLS: tuple[MeshProtocol, ...] = (
-    DGC(Start(2, CENTERS), max_rounds=4),
-    DGC(Start(2, rounds=1), max_rounds=3, loss=losses.Bregman.itakura_saito()),
-    DGC(Start(2, CENTERS), max_rounds=3, loss=losses.Huber(0.5), inner_steps=2),
-    KarSwenson(Start(2, CENTERS), max_rounds=4),
-    ADMMKMeans(Start(2, CENTERS), max_rounds=4),
+    DGC(InitialCenters(2, CENTERS), max_rounds=4),
+    DGC(InitialCenters(2, rounds=1), max_rounds=3, loss=losses.Bregman.itakura_saito()),
+    DGC(InitialCenters(2, CENTERS), max_rounds=3, loss=losses.Huber(0.5), inner_steps=2),
+    KarSwenson(InitialCenters(2, CENTERS), max_rounds=4),
+    ADMMKMeans(InitialCenters(2, CENTERS), max_rounds=4),
     GossipKMeans(2, n_init=1, max_rounds=3),
     GossipKMeans(2, n_init=1, max_rounds=2, topology="private", loss=losses.Huber(0.5)),
     GossipKMeans(2, CENTERS, max_rounds=3, averaging="tree"),
-    SecondOrder(Start(2, CENTERS), max_rounds=4),
+    SecondOrder(InitialCenters(2, CENTERS), max_rounds=4),
 )
 POLICIES: tuple[Policy, ...] = (STUDY, Deployment(max_rounds=2))
 TIMING = Timing(round_timeout=0.5, patience=1.0)

@@ -22,7 +22,7 @@ from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.prepare.kernel import Kernel
 from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
@@ -43,13 +43,15 @@ BESIDE = {
     "toy star": toys.Mean(),
     "toy mesh": toys.Largest(),
     "dgc, logistic, Mahalanobis": DGC(
-        Start(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
+        InitialCenters(2, np.array([[1.0, 2.0], [5.0, 6.0]])),
         loss=losses.Logistic().under(MAHALANOBIS),
         max_rounds=10,
         tol=0.0,
     ),
-    "dgc, Itakura-Saito": DGC(Start(3), loss=losses.Bregman.itakura_saito(), max_rounds=10),
-    "second-order": SecondOrder(Start(3), max_rounds=40),
+    "dgc, Itakura-Saito": DGC(
+        InitialCenters(3), loss=losses.Bregman.itakura_saito(), max_rounds=10
+    ),
+    "second-order": SecondOrder(InitialCenters(3), max_rounds=40),
     "gossip, tree, Mahalanobis": GossipKMeans(
         3, loss=losses.SquaredEuclidean().under(MAHALANOBIS), averaging="tree", n_init=2
     ),

@@ -30,7 +30,7 @@ from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
 from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
@@ -39,7 +39,7 @@ from unpooled.types import Parties
 NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 CORNERS = np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])
 STAR = FederatedKMeans(OneShotKMeans(3, 3, n_init=1), max_rounds=3, tol=0.0)
-MESH = DGC(Start(3, CORNERS), max_rounds=8, tol=0.0)
+MESH = DGC(InitialCenters(3, CORNERS), max_rounds=8, tol=0.0)
 QUICK = Timing(1.0, 4.0)
 PATIENT = Timing(60.0, 120.0)
 AT_ONCE = 30.0

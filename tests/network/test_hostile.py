@@ -39,7 +39,7 @@ from unpooled.network.timing import Timing
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
 from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
@@ -54,7 +54,7 @@ from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")
 STAR = FederatedKMeans(OneShotKMeans(3, 3), max_rounds=3, tol=0.0)
-MESH = DGC(Start(3, np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])), max_rounds=8, tol=0.0)
+MESH = DGC(InitialCenters(3, np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])), max_rounds=8, tol=0.0)
 PLAN = hash_of("plan")
 FLOOD = 10_000
 LIMITS = Limits(max_bytes=2**16)

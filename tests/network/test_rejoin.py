@@ -17,7 +17,7 @@ from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Arrived, Presence
 from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.replay import mesh_faults
 from unpooled.types import Parties
@@ -84,7 +84,7 @@ def make(tmp_path: Path, hub: SlowHub) -> Iterator[Callable[[int], Network]]:
     def network(rounds: int) -> Network:
         rng = np.random.default_rng(3)
         rows = [rng.normal(size=(20, 2)) + rng.normal(size=2) for _ in NAMES]
-        protocol = DGC(Start(3, rng.normal(size=(3, 2))), max_rounds=rounds, tol=0.0)
+        protocol = DGC(InitialCenters(3, rng.normal(size=(3, 2))), max_rounds=rounds, tol=0.0)
         made.append(
             Network(
                 tmp_path / f"run{len(made)}",

@@ -25,7 +25,7 @@ from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirect
 from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Deaf, Fault, LinkLost, MessagesLost, UserDown
@@ -323,7 +323,9 @@ def test_a_cut_link_is_a_fault_and_silence_is_none(make: Make, hub: Hub) -> None
 # Messages that are lost and sent again
 
 SENT_ON: dict[str, MeshProtocol] = {
-    "to everybody": DGC(Start(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=12, tol=0.0),
+    "to everybody": DGC(
+        InitialCenters(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=12, tol=0.0
+    ),
     "to some": Whispers(drawn(7)),
 }
 
@@ -387,7 +389,7 @@ def test_without_loss_every_exchange_takes_a_slot() -> None:
 
 
 def test_a_share_of_messages_is_lost() -> None:
-    protocol = DGC(Start(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=2000, tol=0.0)
+    protocol = DGC(InitialCenters(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=2000, tol=0.0)
     smooth = in_process(protocol, 1).traffic.messages
     lossy = in_process(protocol, 1, (MessagesLost(0.25),)).traffic.messages
     assert lossy / smooth == pytest.approx(1 / 0.75, rel=0.02)

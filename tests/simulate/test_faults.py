@@ -17,14 +17,14 @@ from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import LinkLost, Options, UserDown, run_mesh, run_star
 from unpooled.types import Parties
 
 ROWS, CORNERS = blobs()
 PARTIES = Parties.of(ROWS)
 RING = topology("ring", PARTIES.names)
-START = Start(3, CORNERS)
+START = InitialCenters(3, CORNERS)
 PROTOCOLS = {
     "dgc": DGC(START, max_rounds=5000, tol=1e-9),
     "kar-swenson": KarSwenson(START, max_rounds=5000, tol=1e-9),

@@ -8,7 +8,7 @@ from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.mesh import admm
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 
 
 class ADMMKMeans(MeshEstimator):
@@ -107,7 +107,7 @@ class ADMMKMeans(MeshEstimator):
     def _loss(self) -> Loss:
         return SquaredEuclidean()
 
-    def _protocol(self, start: Start, loss: Loss) -> admm.ADMMKMeans:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> admm.ADMMKMeans:
         return admm.ADMMKMeans(
             start=start,
             eta=number_or("auto", "eta", self.eta),

@@ -9,7 +9,7 @@ from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.types import Parties
 
 
@@ -138,13 +138,13 @@ class DGC(MeshEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _start(self, n_clusters: int, parties: Parties) -> Start:
+    def _start(self, n_clusters: int, parties: Parties) -> InitialCenters:
         return options.start(self.init, self.init_rounds, n_clusters, parties, self.align)
 
     def _loss(self) -> Loss:
         return resolve(self.loss, self.metric)
 
-    def _protocol(self, start: Start, loss: Loss) -> dgc.DGC:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> dgc.DGC:
         return dgc.DGC(
             start=start,
             loss=loss,

@@ -14,7 +14,7 @@ from unpooled.losses import Bregman, DistanceLoss, Loss, resolve
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.gossip import GossipKMeans as Consensus
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.types import Parties
 
 
@@ -152,14 +152,16 @@ class GossipKMeans(MeshEstimator):
             f", and {loss.name} is none; use DGC for it."
         )
 
-    def _start(self, n_clusters: int, parties: Parties) -> Start:
+    def _start(self, n_clusters: int, parties: Parties) -> InitialCenters:
         n_init = options.starts(self.n_init)
         if isinstance(self.init, str):
             one_of("init", self.init, ("tree",))
-            return Start(n_clusters, "tree", n_init=n_init)
-        return Start(n_clusters, options.given_centers(self.init, n_clusters, parties, "tree"))
+            return InitialCenters(n_clusters, "tree", n_init=n_init)
+        return InitialCenters(
+            n_clusters, options.given_centers(self.init, n_clusters, parties, "tree")
+        )
 
-    def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> MeshProtocol:
         max_rounds, tol = whole("max_rounds", self.max_rounds, 1), number("tol", self.tol)
         topology = one_of("topology", self.topology, ("shared", "private"))
         averaging = one_of("averaging", self.averaging, ("gossip", "tree"))

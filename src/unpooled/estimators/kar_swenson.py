@@ -8,7 +8,7 @@ from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.mesh import kar_swenson
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 
 
 class KarSwenson(MeshEstimator):
@@ -107,7 +107,7 @@ class KarSwenson(MeshEstimator):
     def _loss(self) -> Loss:
         return SquaredEuclidean()
 
-    def _protocol(self, start: Start, loss: Loss) -> kar_swenson.KarSwenson:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> kar_swenson.KarSwenson:
         return kar_swenson.KarSwenson(
             start=start,
             rho=number("rho", self.rho, above=0.0),

@@ -22,7 +22,7 @@ from unpooled.messages.message import Note
 from unpooled.metrics import consensus_distance
 from unpooled.parallel import in_chunks
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh
 from unpooled.types import Body, FloatArray, IntArray, Parties
 
@@ -44,10 +44,10 @@ class MeshEstimator(CentersEstimator):
         """The loss that the options mean, in its metric."""
 
     @abstractmethod
-    def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> MeshProtocol:
         """The protocol with the estimator's options, checked."""
 
-    def _start(self, n_clusters: int, parties: Parties) -> Start:
+    def _start(self, n_clusters: int, parties: Parties) -> InitialCenters:
         """Where centres start, checked."""
         return options.start(self.init, self.init_rounds, n_clusters, parties)
 

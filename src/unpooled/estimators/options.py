@@ -15,7 +15,7 @@ from unpooled.errors import DomainError, InputError
 from unpooled.kernels.lloyd.kmeans import distinct_rows
 from unpooled.losses import Loss
 from unpooled.privacy.policy import POLICIES, Policy, as_policy
-from unpooled.protocols.mesh.shared.starts import NAMES, Start
+from unpooled.protocols.mesh.shared.initial_centers import INIT_NAMES, InitialCenters
 from unpooled.types import FloatArray, Parties, PartyId
 
 AUTO_STARTS = 10
@@ -24,17 +24,17 @@ AUTO_STARTS = 10
 
 def start(
     init: Any, init_rounds: Any, n_clusters: int, parties: Parties, align: Any = False
-) -> Start:
+) -> InitialCenters:
     """How centres start, checked against the data's shape."""
     rounds, align = whole("init_rounds", init_rounds, 0), flag("align", align)
     if isinstance(init, str):
-        if init not in NAMES:
+        if init not in INIT_NAMES:
             raise InputError(
-                f"init={init!r} is not known; give one of {', '.join(map(repr, NAMES))} or an "
+                f"init={init!r} is not known; give one of {', '.join(map(repr, INIT_NAMES))} or an "
                 "array of starting centres."
             )
-        return Start(n_clusters, init, rounds, align=align)
-    centers = _centers(init, NAMES)
+        return InitialCenters(n_clusters, init, rounds, align=align)
+    centers = _centers(init, INIT_NAMES)
     shared = (n_clusters, parties.n_features)
     if centers.shape not in (shared, (len(parties), *shared)):
         raise InputError(
@@ -45,7 +45,7 @@ def start(
         raise InputError(
             "align=True has nothing to do: init is one array for all parties; leave align out."
         )
-    return Start(n_clusters, centers, rounds, align=align)
+    return InitialCenters(n_clusters, centers, rounds, align=align)
 
 
 def given_centers(

@@ -87,7 +87,7 @@ def run_part(
     )
 
 
-def said(messages: list[tuple[str, Any]]) -> Callable[[str, Any], None]:
+def recorder(messages: list[tuple[str, Any]]) -> Callable[[str, Any], None]:
     """A ``watch`` that writes down who posted what."""
 
     def watch(who: str, message: Any) -> None:

@@ -1,4 +1,8 @@
-"""What users must know of each other before they can step: a few maxima over all of them."""
+"""Maxima over all users that step sizes and stopping depend on, found by one max-consensus.
+
+A method names the bounds that it needs. Each user computes its own value of each, and all users
+then know the largest. Where a minimum is needed, users send the value with its sign changed.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +16,36 @@ from unpooled.kernels.linalg.segments import scatter_by_user
 from unpooled.losses import Loss
 from unpooled.messages.release import FINITE, Columns, Disclosure, Release
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.flooding import max_consensus
+from unpooled.protocols.mesh.shared.max_consensus import max_consensus
 from unpooled.types import FloatArray
 
-Limits: TypeAlias = Mapping[str, FloatArray]
+GlobalBounds: TypeAlias = Mapping[str, FloatArray]
 """The maxima by name, each (users, n) as the block's users know them."""
 
 
-def find_limits(block: Block, centers: FloatArray, wanted: Sequence[str]) -> Peer[Limits]:
-    """The wanted ones of ``OWN``, by one max-consensus over all of them."""
-    if not wanted:
+def find_bounds(block: Block, centers: FloatArray, needed: Sequence[str]) -> Peer[GlobalBounds]:
+    """The largest over all users of each needed entry of ``OWN_VALUES``."""
+    if not needed:
         return {}
-    own = [OWN[name](block, centers) for name in wanted]
+    own = [OWN_VALUES[name](block, centers) for name in needed]
     largest = yield from max_consensus(block, "limits", np.concatenate(own, axis=1))
     ends = np.cumsum([values.shape[1] for values in own])
-    return dict(zip(wanted, np.split(largest, ends[:-1], axis=1), strict=True))
+    return dict(zip(needed, np.split(largest, ends[:-1], axis=1), strict=True))
 
 
-def limits_releases(wanted: Sequence[str]) -> tuple[Release, ...]:
-    """What `find_limits` sends."""
-    if not wanted:
+def bounds_releases(needed: Sequence[str]) -> tuple[Release, ...]:
+    """What `find_bounds` sends."""
+    if not needed:
         return ()
-    discloses = tuple(dict.fromkeys(DISCLOSES[name] for name in wanted))
-    wide = sum(name in BOX for name in wanted)  # these have a value for every column
+    discloses = tuple(dict.fromkeys(DISCLOSES[name] for name in needed))
+    wide = sum(name in BOX for name in needed)  # these have a value for every column
     return (
         Release(
             "limits",
             ("largest",),
             discloses,
-            f"largest over users: {', '.join(wanted)}",
-            shapes={"largest": (Columns(wide, len(wanted) - wide),)},
+            f"largest over users: {', '.join(needed)}",
+            shapes={"largest": (Columns(wide, len(needed) - wide),)},
             bounds={"largest": FINITE},
         ),
     )
@@ -57,7 +61,7 @@ def _edge_degree(block: Block, centers: FloatArray) -> FloatArray:
     return block.neighbourhood.edge_degrees[:, None].astype(np.float64)
 
 
-def _loneliness(block: Block, centers: FloatArray) -> FloatArray:
+def _minus_degree(block: Block, centers: FloatArray) -> FloatArray:
     """-|N_i|"""
     return -block.neighbourhood.degrees[:, None].astype(np.float64)
 
@@ -83,10 +87,10 @@ def _minus_low(block: Block, centers: FloatArray) -> FloatArray:
     return -low
 
 
-OWN: dict[str, Callable[[Block, FloatArray], FloatArray]] = {
+OWN_VALUES: dict[str, Callable[[Block, FloatArray], FloatArray]] = {
     "weight": _weight,
     "edge degree": _edge_degree,
-    "loneliness": _loneliness,
+    "minus degree": _minus_degree,
     "spread": _spread,
     "high": _high,
     "minus low": _minus_low,
@@ -94,26 +98,27 @@ OWN: dict[str, Callable[[Block, FloatArray], FloatArray]] = {
 DISCLOSES: dict[str, Disclosure] = {
     "weight": "counts",
     "edge degree": "model",
-    "loneliness": "model",
+    "minus degree": "model",
     "spread": "sums",
     "high": "rows",
     "minus low": "rows",
 }
 BOX = ("high", "minus low")
+"""The corners of the smallest box that holds all rows and starting centres."""
 
 
-def smoothness(loss: Loss, limits: Limits) -> FloatArray:
-    """beta_f as each user knows it, (users, 1), or a refusal where there is no finite bound."""
+def smoothness(loss: Loss, bounds: GlobalBounds) -> FloatArray:
+    """beta_f as each user knows it, (users, 1); refused where no finite bound is known."""
     known = np.empty((1, 0))
     if loss.needs_box:
-        known = np.concatenate([-limits["minus low"], limits["high"]], axis=1)
-    # Connected users know the same box; users in isolation each have their own.
+        known = np.concatenate([-bounds["minus low"], bounds["high"]], axis=1)
+    # Connected users know the same box; users without links each have their own.
     boxes, place = np.unique(known, axis=0, return_inverse=True)
-    bounds = np.array([loss.smoothness(*np.split(box, 2)) for box in boxes])
-    if not np.isfinite(bounds).all():
+    constants = np.array([loss.smoothness(*np.split(box, 2)) for box in boxes])
+    if not np.isfinite(constants).all():
         reason = "none is known"
         if loss.needs_box:
-            low = boxes[np.argmax(~np.isfinite(bounds)), : boxes.shape[1] // 2]
+            low = boxes[np.argmax(~np.isfinite(constants)), : boxes.shape[1] // 2]
             column = int(np.argmin(low))
             reason = f"column {column} of the data reaches down to {low[column]:.6g}"
         raise InputError(
@@ -121,4 +126,4 @@ def smoothness(loss: Loss, limits: Limits) -> FloatArray:
             f"{loss.name} has none there ({reason}); give "
             "step_size as a number or keep the data off the boundary."
         )
-    return bounds[place][:, None]
+    return constants[place][:, None]

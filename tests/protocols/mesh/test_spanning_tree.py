@@ -13,11 +13,12 @@ import pytest
 from hypothesis import assume, given, settings
 
 from tests.graphs.test_topology import connected
-from tests.protocols.mesh.parts import graph_of, network, parents_of, run_part, said
+from tests.protocols.mesh.parts import graph_of, network, parents_of, recorder, run_part
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree, max_consensus
+from unpooled.protocols.mesh.shared.max_consensus import max_consensus
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.simulate.faults import LinkLost, UserDown
 from unpooled.types import Body
 
@@ -26,7 +27,12 @@ LARGEST = Release("largest", ("largest",), ("model",), "a maximum", shapes={"lar
 
 def tree(block: Block) -> Peer[Body]:
     found = yield from find_tree(block)
-    return {"hops": found.hops, "up": found.up, "down": found.down, "broken": found.broken}
+    return {
+        "hops": found.hops,
+        "up": found.to_parent,
+        "down": found.to_children,
+        "broken": found.broken,
+    }
 
 
 def same_as_bfs(found: Body, graph: nx.Graph, living: nx.Graph, root: int) -> None:
@@ -46,7 +52,7 @@ def same_as_bfs(found: Body, graph: nx.Graph, living: nx.Graph, root: int) -> No
 def test_it_is_the_breadth_first_tree(graph: nx.Graph, split: int) -> None:
     m = graph.number_of_nodes()
     messages: list[tuple[str, Any]] = []
-    run = run_part(tree, TREE_RELEASES, graph, blocks=(1, 2, m)[split], watch=said(messages))
+    run = run_part(tree, TREE_RELEASES, graph, blocks=(1, 2, m)[split], watch=recorder(messages))
     same_as_bfs(run.result, graph, graph, 0)
     assert not run.result["broken"].any()
     reach, links = nx.diameter(graph), 2 * graph.number_of_edges()
@@ -83,7 +89,7 @@ def test_a_link_that_is_lost_is_not_in_the_tree() -> None:
 
 
 def lying(liar: int, seen: tuple[int, int]) -> Callable[[Block], Peer[Body]]:
-    """As ``tree``, but one user says it has seen this."""
+    """As ``tree``, but one user sends that it has seen this."""
 
     def does(block: Block) -> Peer[Body]:
         peer = tree(block)
@@ -95,9 +101,9 @@ def lying(liar: int, seen: tuple[int, int]) -> Callable[[Block], Peer[Body]]:
                 return end.value
             assert isinstance(post, Post)
             if post.kind == "tree":
-                told = np.array(post.body["seen"])
-                told[block.neighbourhood.users == liar] = seen
-                post = replace(post, body={"seen": told})
+                sent = np.array(post.body["seen"])
+                sent[block.neighbourhood.users == liar] = seen
+                post = replace(post, body={"seen": sent})
             heard = yield post
 
     return does
@@ -112,7 +118,7 @@ HUGE = np.iinfo(np.int64).max
     ids=str,
 )
 def test_what_cannot_be_is_not_heard(seen: tuple[int, int]) -> None:
-    """Nobody's way to the root leads through who tells nonsense, and all others have theirs."""
+    """No way to the root leads through a user that sends nonsense; all others have theirs."""
     tested = 0
     for seed in range(8):
         graph = graph_of(12, seed, extra=10)
@@ -145,7 +151,7 @@ def test_everybody_knows_the_largest(graph: nx.Graph, blocks: int, seed: int) ->
     assert run.traffic.floats_up == 3 * 2 * graph.number_of_edges() * nx.diameter(graph)
 
 
-def test_what_a_sleeper_has_stays() -> None:
+def test_what_a_user_that_is_down_has_stays() -> None:
     values = np.arange(12.0).reshape(4, 3)
 
     def does(block: Block) -> Peer[Body]:

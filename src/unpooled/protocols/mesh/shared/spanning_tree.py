@@ -1,14 +1,15 @@
-"""What users who only know their neighbours can find out together: a largest value, a tree.
+"""Users find a breadth-first spanning tree by flooding, each knowing its own links only.
 
-**Flooding.** Every exchange passes on the best that was heard so far; after ``reach`` exchanges it
-has come from everywhere.
+**Flooding.** Every user sends the lowest user number that it has heard of, and how many hops away
+that user is. After ``reach`` exchanges all know the lowest number: its user is the root. A user's
+parent is the neighbour with the fewest hops to the root, the lowest number of equals.
 
-**The tree** is that of the lowest number: users flood (lowest number seen, hops to it), and the
-parent is the neighbour with the fewest hops to it, the lowest of equals. In one more exchange, the
-*echo*, each tells its parent, so that parents know their children: ``reach`` + 1 exchanges of two
-integers. It is breadth-first, so no user is farther from the root than in the graph.
+**Echo.** In one more exchange each user sends the number of its parent, so that parents know their
+children. All in all ``reach`` + 1 exchanges of at most two integers. The tree is breadth-first: no
+user is farther from the root than in the graph.
 
-A neighbour that is not heard is not there: the lowest number is the lowest of those that live.
+**Faults.** A neighbour that is not heard does not take part: the root is the lowest number of those
+that are up.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.types import BoolArray, FloatArray, IntArray
+from unpooled.types import BoolArray, IntArray
 
 TREE_RELEASES = (
     Release(
@@ -43,36 +44,32 @@ TREE_RELEASES = (
 """What `find_tree` sends."""
 
 
-def max_consensus(block: Block, kind: str, values: FloatArray) -> Peer[FloatArray]:
-    """The largest of all users' ``values`` (users, n), entry by entry, known to every user."""
-    for step in range(block.reach):
-        heard = yield Post(kind, step, {"largest": values})
-        values = heard.step(values, heard.largest("largest"))
-    return values
-
-
 @dataclass(frozen=True)
-class Tree:
-    """A block's part of a spanning tree."""
+class BreadthFirstTree:
+    """What the users of a block know of the spanning tree."""
 
     hops: IntArray
     """How far each user is from the root; 0 is the root, or a user that heard of nobody lower."""
-    up: BoolArray
+    to_parent: BoolArray
     """Marks the link to each user's parent, among all of the block's links."""
-    down: BoolArray
+    to_children: BoolArray
     """Marks the links to children."""
     broken: BoolArray
-    """Which users have missed a neighbour, or everything, while the tree was made."""
+    """Which users missed a neighbour, or were down, while the tree was found."""
 
-    def of_parent(self, block: Block, marks: BoolArray) -> BoolArray:
-        """For each user, whether the link to its parent is among those marked; False without."""
+    def has_parent(self, block: Block) -> BoolArray:
+        """Which users have a parent."""
+        return self.parent_marked(block, np.ones_like(self.to_parent))
+
+    def parent_marked(self, block: Block, links: BoolArray) -> BoolArray:
+        """For each user, whether the link to its parent is marked; False for those without one."""
         found: BoolArray = np.zeros(len(block), dtype=bool)
-        found[block.neighbourhood.holder[self.up & marks]] = True
+        found[block.neighbourhood.holder[self.to_parent & links]] = True
         return found
 
 
-def find_tree(block: Block) -> Peer[Tree]:
-    """The tree of the lowest number."""
+def find_tree(block: Block) -> Peer[BreadthFirstTree]:
+    """The breadth-first tree whose root is the lowest user number."""
     near = block.neighbourhood
     holder, (own, other) = near.holder, near.ends
     seen = np.stack([near.users, np.zeros_like(near.users)], axis=1)
@@ -81,40 +78,41 @@ def find_tree(block: Block) -> Peer[Tree]:
 
     for step in range(block.reach):
         heard = yield Post("tree", step, {"seen": seen})
-        broken |= missing(block, heard)
+        broken |= missed_neighbours(block, heard)
         offered, possible = _offers(block, heard)
         rank = np.where(possible, _rank(offered), np.iinfo(np.int64).max)
         best = _rank(seen)
         np.minimum.at(best, holder, rank)
         seen = np.stack(np.divmod(best, _HOPS), axis=1)
-        # The last exchange says it all: who offered what a user has is as near as a parent can be.
+        # Parents are found anew in every exchange, and those of the last one count: a neighbour
+        # that then offers exactly what the user knows is one hop nearer to the root.
         offer = np.where(rank == best[holder], other, np.iinfo(np.int64).max)
         parent = np.full(len(block), np.iinfo(np.int64).max)
         np.minimum.at(parent, holder, offer)
         parent = np.where((seen[:, 1] > 0) & (parent < np.iinfo(np.int64).max), parent, -1)
 
     heard = yield Post("echo", 0, {"parent": parent})
-    broken |= missing(block, heard)
+    broken |= missed_neighbours(block, heard)
     children = (heard.from_neighbours(near, "parent") == own) & heard.spoken(near)
     hops = np.where(parent >= 0, seen[:, 1], 0)
-    return Tree(hops, other == parent[holder], children, broken)
+    return BreadthFirstTree(hops, other == parent[holder], children, broken)
 
 
-def missing(block: Block, heard: Heard) -> BoolArray:
-    """Which users did not hear all of their neighbours, or slept.
+def missed_neighbours(block: Block, heard: Heard) -> BoolArray:
+    """Which users did not hear all of their neighbours, or were down.
 
-    One that has come to its end already is missing too: whoever is left at the start is late.
+    A neighbour that has terminated is missing too: a user that is still at the start is late then.
     """
-    lacking = ~heard.awake
-    lacking[block.neighbourhood.holder[~heard.present]] = True
-    return lacking
+    missed = ~heard.awake
+    missed[block.neighbourhood.holder[~heard.present]] = True
+    return missed
 
 
 _HOPS = 2**31
 
 
 def _rank(seen: IntArray) -> IntArray:
-    """One number by which (lowest, hops) are ordered."""
+    """One integer by which (lowest number, hops) are ordered."""
     return seen[:, 0] * _HOPS + seen[:, 1]
 
 

@@ -8,11 +8,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from tests.protocols.mesh.parts import blobs, graph_of, network, run_part, said
+from tests.protocols.mesh.parts import blobs, graph_of, network, recorder, run_part
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.gossip import GossipKMeans
-from unpooled.protocols.mesh.shared.merging import POINTS
-from unpooled.protocols.mesh.shared.spectrum import PROBE_RELEASE, lowest, probe
+from unpooled.protocols.mesh.gossip.spectral_gap import PROBE_RELEASE, estimate_gap, probe_spectrum
+from unpooled.protocols.mesh.shared.convergecast import CLUSTERS_PER_CENTER
 from unpooled.simulate import Options, run_mesh
 from unpooled.types import Body, Parties
 
@@ -32,7 +32,7 @@ GRAPHS = {
 
 
 def sums(block: Block) -> Peer[Body]:
-    return {"own": (yield from probe(block)).own}
+    return {"own": (yield from probe_spectrum(block)).own}
 
 
 def second(graph: nx.Graph) -> float:
@@ -47,7 +47,7 @@ def test_the_estimate_is_near_and_rather_low(name: str) -> None:
     ratios = []
     for seed in range(4):
         run = run_part(sums, [PROBE_RELEASE], graph, seed=seed)
-        found = lowest(run.result["own"].sum(axis=0))
+        found = estimate_gap(run.result["own"].sum(axis=0))
         assert found.shape == (1,)
         ratios.append(found[0] / second(graph))
     assert min(ratios) >= 0.5
@@ -77,7 +77,7 @@ def test_equals_the_plain_recurrence(name: str) -> None:
     left, sizes, _ = np.linalg.svd(_stacked(u[: steps - 1]), full_matrices=False)
     basis = left[:, sizes > 1e-5 * sizes[0]]
     ritz = np.linalg.eigvalsh(basis.T @ np.kron(np.eye(2), mixing) @ basis)[0]
-    assert lowest(expected.sum(axis=0))[0] == pytest.approx(0.8 * ritz, rel=1e-3)
+    assert estimate_gap(expected.sum(axis=0))[0] == pytest.approx(0.8 * ritz, rel=1e-3)
 
 
 def _stacked(u: list[np.ndarray]) -> np.ndarray:
@@ -86,18 +86,18 @@ def _stacked(u: list[np.ndarray]) -> np.ndarray:
 
 
 def test_nobody_to_mix_with() -> None:
-    assert lowest(np.zeros(8)).tolist() == [2.0]
+    assert estimate_gap(np.zeros(8)).tolist() == [2.0]
     run = run_part(sums, [PROBE_RELEASE], nx.empty_graph(1))
-    assert lowest(run.result["own"].sum(axis=0)).tolist() == [2.0]
+    assert estimate_gap(run.result["own"].sum(axis=0)).tolist() == [2.0]
 
 
 def test_nothing_about_rows_and_no_link_leaves() -> None:
-    """Rows do not matter to what is said, and what is said has two numbers per user."""
+    """Posts do not depend on rows, and have two numbers per user."""
     graph = GRAPHS["grid"]
     m = graph.number_of_nodes()
     heard: list[list[tuple[str, Any]]] = [[], []]
     for seed, messages in enumerate(heard):
-        run_part(sums, [PROBE_RELEASE], graph, blobs((4,) * m, seed), watch=said(messages))
+        run_part(sums, [PROBE_RELEASE], graph, blobs((4,) * m, seed), watch=recorder(messages))
     for (_, one), (_, other) in zip(*heard, strict=True):
         assert one.kind == "probe"
         assert list(one.body) == ["probe"]
@@ -112,7 +112,7 @@ def test_a_private_run_sends_what_it_declares() -> None:
     messages: list[tuple[str, Any]] = []
     run_mesh(
         protocol, Parties.of(blobs((9,) * 14)), network(graph), blocks=14,
-        options=Options(watch=said(messages)),
+        options=Options(watch=recorder(messages)),
     )  # fmt: skip
     shapes: dict[str, set[tuple[str, tuple[int, ...], str]]] = {}
     for _, post in messages:
@@ -124,8 +124,8 @@ def test_a_private_run_sends_what_it_declares() -> None:
         "echo": {("parent", (), "i")},
         "probe": {("probe", (2,), "f")},
         "clusters": {
-            ("points", (POINTS * 3, 2), "f"),
-            ("weights", (POINTS * 3,), "f"),
+            ("points", (CLUSTERS_PER_CENTER * 3, 2), "f"),
+            ("weights", (CLUSTERS_PER_CENTER * 3,), "f"),
             ("scale", (2,), "f"),
             ("added", (2 * steps,), "f"),
         },
@@ -133,6 +133,6 @@ def test_a_private_run_sends_what_it_declares() -> None:
         "sums": {("sums", (3, 3), "f"), ("unrest", (), "f"), ("epoch", (), "i")},
     }
     # The bound that the root makes of it is the same number for all.
-    told = {float(post.body["scale"][0, 1]) for _, post in messages if post.kind == "start"}
-    assert len(told) == 1
-    assert 0.5 * second(graph) <= told.pop() <= 1.2 * second(graph)
+    estimates = {float(post.body["scale"][0, 1]) for _, post in messages if post.kind == "start"}
+    assert len(estimates) == 1
+    assert 0.5 * second(graph) <= estimates.pop() <= 1.2 * second(graph)

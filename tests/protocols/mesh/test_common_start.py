@@ -1,4 +1,4 @@
-"""The merged start against a plain loop up the tree, what leaves, and what deaths do to it."""
+"""The common start against a plain loop up the tree, what leaves, and users that go down."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from tests.protocols.mesh.parts import blobs, graph_of, network, parents_of, run_part, said
+from tests.protocols.mesh.parts import blobs, graph_of, network, parents_of, recorder, run_part
 from tests.sentences import refuses
 from unpooled import losses
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import cluster
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.mesh.base import Block, Peer
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree
-from unpooled.protocols.mesh.shared.merging import POINTS, merge, merge_releases
+from unpooled.protocols.mesh.shared.common_start import common_start_releases, find_common_start
+from unpooled.protocols.mesh.shared.convergecast import CLUSTERS_PER_CENTER
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.simulate.faults import UserDown
 from unpooled.types import Body
 
 K, N_INIT, SEED = 3, 2, 11
-RELEASES = (*TREE_RELEASES, *merge_releases(K))
+RELEASES = (*TREE_RELEASES, *common_start_releases(K))
 SIZES = (17, 12, 5, 29, 20, 3, 18)
 
 
 def start(block: Block, loss: losses.Loss | None = None, n_clusters: int = K) -> Peer[Body]:
     tree = yield from find_tree(block)
-    found = yield from merge(block, tree, n_clusters, N_INIT, loss or losses.SquaredEuclidean())
+    found = yield from find_common_start(
+        block, tree, n_clusters, N_INIT, loss or losses.SquaredEuclidean()
+    )
     names = ("centers", "known", "spread", "height", "broken")
     return {name: getattr(found, name) for name in names}
 
@@ -43,13 +46,15 @@ def plain(
     hops, parents = parents_of(graph, root)
     own = {}
     for user in sorted(hops, key=lambda user: (-hops[user], user)):
-        points, counts = _best(tables[user], weights[user], POINTS * K, N_INIT, (user, 0))
+        points, counts = _best(
+            tables[user], weights[user], CLUSTERS_PER_CENTER * K, N_INIT, (user, 0)
+        )
         children = sorted(child for child, parent in parents.items() if parent == user)
         if children:
             points = np.concatenate([points, *(own[child][0] for child in children)])
             counts = np.concatenate([counts, *(own[child][1] for child in children)])
-            if len(points) > POINTS * K:
-                points, counts = _best(points, counts, POINTS * K, 20, (user, 1))
+            if len(points) > CLUSTERS_PER_CENTER * K:
+                points, counts = _best(points, counts, CLUSTERS_PER_CENTER * K, 20, (user, 1))
         own[user] = points, counts
     return _best(*own[root], K, 20, (root, 2))[0]
 
@@ -92,7 +97,7 @@ def test_weight_and_sums_of_all_rows_reach_the_root() -> None:
     """Merged clusters are weighted means, so nothing is lost on the way."""
     tables, graph = blobs(SIZES), graph_of(7, 3)
     messages: list[tuple[str, Any]] = []
-    run(tables, graph, blocks=7, watch=said(messages))
+    run(tables, graph, blocks=7, watch=recorder(messages))
     hops, parents = parents_of(graph, 0)
     branches = {user: [user] for user in graph}
     for user in sorted(parents, key=lambda user: -hops[user]):
@@ -150,7 +155,7 @@ def test_no_cluster_below_the_minimum_leaves(least: int) -> None:
     tables, graph = blobs(sizes, 2), graph_of(7, 2)
     messages: list[tuple[str, Any]] = []
     policy = Deployment(min_count=least)
-    found = run(tables, graph, blocks=7, policy=policy, watch=said(messages))
+    found = run(tables, graph, blocks=7, policy=policy, watch=recorder(messages))
     sent = {int(who): post.body for who, post in messages if post.kind == "clusters"}
     _, parents = parents_of(graph, 0)
     for user, body in sent.items():
@@ -184,7 +189,7 @@ def test_clusters_go_along_the_tree_and_nowhere_else() -> None:
     for seed in range(4):
         tables, graph = blobs(SIZES, seed), graph_of(7, seed)
         messages: list[tuple[str, Any]] = []
-        traffic = run(tables, graph, blocks=7, watch=said(messages)).traffic
+        traffic = run(tables, graph, blocks=7, watch=recorder(messages)).traffic
         hops, parents = parents_of(graph, 0)
         reach = nx.diameter(graph)
         sent = []
@@ -193,13 +198,13 @@ def test_clusters_go_along_the_tree_and_nowhere_else() -> None:
                 _, other = network(graph).neighbourhood(np.array([int(who)])).ends
                 sent += [(int(who), int(to)) for to in other[post.to]]
         assert sorted(sent) == sorted(parents.items())
-        assert traffic.by_kind["clusters"]["floats_up"] == 6 * (POINTS * K * 3 + 2)
-        # Each user speaks once, to all of its neighbours; those who are told last need not.
+        assert traffic.by_kind["clusters"]["floats_up"] == 6 * (CLUSTERS_PER_CENTER * K * 3 + 2)
+        # Each user sends once, to all of its neighbours; those who receive last need not.
         links = sum(graph.degree[user] for user, far in hops.items() if far < reach)
         assert traffic.by_kind["start"]["messages"] == links
         assert traffic.by_kind["start"]["floats_up"] == links * (K * 2 + 3 + 1)
-        spoken = {kind for kind, _ in traffic.by_round}
-        assert spoken == {"tree", "echo", "clusters", "start"}
+        kinds = {kind for kind, _ in traffic.by_round}
+        assert kinds == {"tree", "echo", "clusters", "start"}
         assert traffic.rounds <= 3 * reach + 1
 
 
@@ -207,7 +212,7 @@ def test_clusters_go_along_the_tree_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("who", [0, 3])
-def test_whoever_is_awake_has_centres_whenever_one_dies(who: int) -> None:
+def test_whoever_is_up_has_centres_whenever_one_goes_down(who: int) -> None:
     graph = nx.cycle_graph(6)
     graph.add_edges_from([(0, 3), (1, 4)])
     tables = blobs((9, 8, 12, 7, 10, 9), 4)
@@ -228,7 +233,7 @@ def test_whoever_is_awake_has_centres_whenever_one_dies(who: int) -> None:
             assert np.array_equal(value, many[name])
         assert one["broken"][list(graph[who])].all()  # those next to it know
         same += bool((centers == whole).all())
-    assert same > 0  # those who die late have had their say
+    assert same > 0  # a user that goes down late has sent its clusters
 
 
 @pytest.mark.parametrize(

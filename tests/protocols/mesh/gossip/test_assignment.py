@@ -1,4 +1,4 @@
-"""Labels that users change, look at, or find to go to and fro."""
+"""Labels that users change or only compare, and rows that go to and fro."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from unpooled.graphs.reading import topology
 from unpooled.losses import SquaredEuclidean
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block
-from unpooled.protocols.mesh.shared.labelling import Labelling
+from unpooled.protocols.mesh.gossip.assignment import RowAssignment
 from unpooled.types import Parties
 
 BOTH = np.array([True, True])
 
 
-def _labelling() -> Labelling:
+def _assignment() -> RowAssignment:
     """Two users with rows at 0, 4 and 10 each."""
     rows = np.array([[0.0], [4.0], [10.0]])
     parties = Parties.of([rows, rows])
     graph = topology("path", parties.names)
-    return Labelling(
+    return RowAssignment(
         Block.of(parties, graph, np.arange(2), seed=0, policy=STUDY), SquaredEuclidean()
     )
 
@@ -30,21 +30,21 @@ def _centers(first: float) -> np.ndarray:
 
 
 def test_a_row_that_goes_back_at_once_is_noticed() -> None:
-    rows = _labelling()
+    rows = _assignment()
     for first, returned in ((0, False), (-5, False), (0, True), (-5, True), (-5, False)):
-        rows.look(BOTH, _centers(first), BOTH)
+        rows.update(BOTH, _centers(first), BOTH)
         assert rows.returned.tolist() == [returned, False], first
     # It stayed once, so it does not go back at once.
-    rows.look(BOTH, _centers(0), BOTH)
+    rows.update(BOTH, _centers(0), BOTH)
     assert not rows.returned.any()
     assert rows.changed.tolist() == [1, 0]
 
 
-def test_who_only_looks_moves_no_row() -> None:
-    rows = _labelling()
-    rows.look(BOTH, _centers(0), BOTH)
+def test_a_user_that_waits_moves_no_row() -> None:
+    rows = _assignment()
+    rows.update(BOTH, _centers(0), BOTH)
     before = rows.labels
-    rows.look(BOTH, _centers(-5), ~BOTH)
+    rows.update(BOTH, _centers(-5), ~BOTH)
     np.testing.assert_array_equal(rows.labels, before)
     assert rows.changed.tolist() == [1, 0]
     assert not rows.returned.any()

@@ -17,8 +17,8 @@ from unpooled.messages.message import Post, sealed
 from unpooled.messages.release import Columns, Release
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.protocols.mesh.shared.averaging import THETA, Averaging, Gossip, TreeSums
-from unpooled.protocols.mesh.shared.flooding import TREE_RELEASES, find_tree
+from unpooled.protocols.mesh.gossip.averaging import THETA, Averaging, PolynomialGossip, TreeSums
+from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.types import Body, Parties
 
 SUMS = Release("sums", ("sums",), ("sums",), "sums", shapes={"sums": (2, Columns(plus=1))})
@@ -33,9 +33,9 @@ def cycles(
     for cycle in range(count):
         z = averaging.begin(z, own, own if cycle == 0 else np.zeros_like(own))
         for n in range(averaging.length):
-            p, to = averaging.words(n, z, p)
+            p, to = averaging.outgoing(n, z, p)
             heard = yield Post("sums", cycle * averaging.length + n, {"sums": p}, to=to)
-            z = averaging.hear(n, z, p, heard, heard.spoken(block.neighbourhood))
+            z = averaging.update(n, z, p, heard, heard.spoken(block.neighbourhood))
     return z
 
 
@@ -68,23 +68,25 @@ def off(z: np.ndarray) -> np.ndarray:
 
 
 WAYS = {
-    "planned": lambda block: Gossip.planned(block, "sums"),
-    "between": lambda block: Gossip.between(block, block.graph.mixing_spectrum[1], 2.0, "sums"),
+    "planned": lambda block: PolynomialGossip.planned(block, "sums"),
+    "between": lambda block: PolynomialGossip.between(
+        block, block.graph.mixing_spectrum[1], 2.0, "sums"
+    ),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 @given(graph=connected(), seed=st.integers(0, 99), blocks=st.sampled_from([1, 2, 14]))
 @settings(max_examples=20)
-def test_gossip_leaves_what_it_says(way: str, graph: nx.Graph, seed: int, blocks: int) -> None:
+def test_gossip_contracts_as_declared(way: str, graph: nx.Graph, seed: int, blocks: int) -> None:
     values = values_of(graph.number_of_nodes(), seed)
     z, made = averaged(graph, WAYS[way], values, blocks=blocks)
     scale = np.abs(values).max()
     np.testing.assert_allclose(z.mean(axis=0), values.mean(axis=0), atol=1e-11 * scale)
-    assert (off(z) <= made.left * off(values) * (1 + 1e-6) + 1e-9 * scale).all()
-    assert made.left <= THETA * (1 + 1e-6)
+    assert (off(z) <= made.contraction * off(values) * (1 + 1e-6) + 1e-9 * scale).all()
+    assert made.contraction <= THETA * (1 + 1e-6)
     twice, _ = averaged(graph, WAYS[way], values, count=2)  # a running mean goes on
-    assert (off(twice) <= made.left**2 * off(values) * (1 + 1e-6) + 1e-9 * scale).all()
+    assert (off(twice) <= made.contraction**2 * off(values) * (1 + 1e-6) + 1e-9 * scale).all()
 
 
 @given(graph=connected(), seed=st.integers(0, 99))
@@ -93,16 +95,16 @@ def test_after_a_fault_differences_never_grow_and_the_mean_stays(
     graph: nx.Graph, seed: int
 ) -> None:
     values = values_of(graph.number_of_nodes(), seed)
-    make = lambda block: Gossip.after_faults(block, "sums")  # noqa: E731
+    make = lambda block: PolynomialGossip.after_faults(block, "sums")  # noqa: E731
     before = values
     for count in (1, 2, 4):
         z, made = averaged(graph, make, values, count=count)
         np.testing.assert_allclose(z.mean(axis=0), values.mean(axis=0), rtol=1e-9, atol=1e-9)
         assert (off(z) <= off(before) * (1 + 1e-9) + 1e-9).all()
         before = z
-    assert made.left == 1.0
+    assert made.contraction == 1.0
     m = graph.number_of_nodes()
-    assert made.window >= m - 1  # a word comes through the users one after the other
+    assert made.window >= m - 1  # a message comes through the users one after the other
     assert made.window % made.length == 0
 
 
@@ -110,10 +112,12 @@ def test_in_a_large_network_after_a_fault_four_times_the_reach_has_to_do() -> No
     graph = network("ring", 400)
     parties = Parties.of([np.zeros((1, 1))] * 400)
     block = Block.of(parties, graph, np.arange(400), 0, STUDY)
-    assert Gossip.after_faults(block, "sums").window == 400  # 399 users one after the other
+    assert (
+        PolynomialGossip.after_faults(block, "sums").window == 400
+    )  # 399 users one after the other
     hub = network("star", 400)
     block = Block.of(parties, hub, np.arange(400), 0, STUDY)
-    assert Gossip.after_faults(block, "sums").window == 64
+    assert PolynomialGossip.after_faults(block, "sums").window == 64
 
 
 def test_windows_are_whole_cycles_and_long_enough() -> None:
@@ -121,20 +125,20 @@ def test_windows_are_whole_cycles_and_long_enough() -> None:
         m = graph.number_of_nodes()
         block = Block.of(Parties.of([np.zeros((1, 1))] * m), network(graph), np.arange(m), 0, STUDY)
         for made in (
-            Gossip.planned(block, "sums"),
-            Gossip.after_faults(block, "sums"),
-            Gossip.between(block, 1.9, 2.0, "sums"),  # cycles shorter than the way across
+            PolynomialGossip.planned(block, "sums"),
+            PolynomialGossip.after_faults(block, "sums"),
+            PolynomialGossip.between(block, 1.9, 2.0, "sums"),  # cycles shorter than the way across
         ):
             assert made.window >= nx.diameter(graph)
             assert made.window % made.length == 0
-    assert Gossip.between(block, 1.9, 2.0, "sums").length < nx.diameter(graph)
+    assert PolynomialGossip.between(block, 1.9, 2.0, "sums").length < nx.diameter(graph)
 
 
 def test_a_graph_beyond_all_eigenvalues_is_averaged_between_bounds() -> None:
     graph = nx.random_regular_graph(4, 1100, seed=0)
     values = values_of(1100, 3)
     z, made = averaged(graph, WAYS["planned"], values)
-    assert 0 < made.left <= THETA
+    assert 0 < made.contraction <= THETA
     assert (off(z) <= THETA * off(values)).all()
 
 
@@ -142,11 +146,11 @@ def test_nobody_to_average_with() -> None:
     values, made = values_of(1, 0), []
 
     def does(block: Block) -> Peer[Body]:
-        made.append(Gossip.planned(block, "sums"))
+        made.append(PolynomialGossip.planned(block, "sums"))
         return {"z": (yield from cycles(block, made[0], values))}
 
     assert np.array_equal(run_part(does, [SUMS], nx.empty_graph(1)).result["z"], values)
-    assert (made[0].length, made[0].left) == (1, 0.0)
+    assert (made[0].length, made[0].contraction) == (1, 0.0)
 
 
 @given(connected(), st.data())
@@ -158,18 +162,18 @@ def test_sums_are_conserved_whichever_links_are_used(graph: nx.Graph, data: st.D
     block = Block.of(Parties.of([np.zeros((1, 1))] * m), net, np.arange(m), 0, STUDY)
     near = block.neighbourhood
     own, other = near.ends
-    gossip = Gossip.planned(block, "sums")
+    gossip = PolynomialGossip.planned(block, "sums")
     values = values_of(m, data.draw(st.integers(0, 99)))
     z, p = values, np.zeros_like(values)
     for n in range(gossip.length):
         edges = st.sets(st.sampled_from(sorted(map(frozenset, graph.edges), key=sorted)))
         kept = data.draw(edges)
         used = np.array([frozenset((a, b)) in kept for a, b in zip(own, other, strict=True)], bool)
-        p, _ = gossip.words(n, z, p)
+        p, _ = gossip.outgoing(n, z, p)
         everyone = np.ones((2, len(own)), dtype=bool)
         awake = np.ones(m, dtype=bool)
         heard = Heard(near.links, sealed({"sums": p}), {}, awake, everyone[0], ~everyone[1])
-        z = gossip.hear(n, z, p, heard, used)
+        z = gossip.update(n, z, p, heard, used)
     scale = np.abs(values).max()
     np.testing.assert_allclose(z.sum(axis=0), values.sum(axis=0), atol=1e-9 * scale * m)
 
@@ -179,7 +183,7 @@ def test_the_polynomial_is_the_plans() -> None:
     graph = graph_of(9, 5)
     values = values_of(9, 4)
     z, made = averaged(graph, WAYS["planned"], values)
-    assert isinstance(made, Gossip)
+    assert isinstance(made, PolynomialGossip)
     eigenvalues, vectors = np.linalg.eigh(network(graph).mixing.toarray())
     shrunk = residual(made._coefficients, eigenvalues)[:, None] * (
         vectors.T @ values.reshape(9, -1)

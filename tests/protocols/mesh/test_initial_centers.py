@@ -22,7 +22,7 @@ from unpooled.partition import dirichlet
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, UserDown, run_mesh
 from unpooled.types import Body, Parties
 
@@ -37,7 +37,7 @@ class OnlyStart(MeshProtocol):
 
     name = "start"
 
-    def __init__(self, start: Start, loss: Loss | None = None) -> None:
+    def __init__(self, start: InitialCenters, loss: Loss | None = None) -> None:
         self.start = start
         self.loss = loss or SquaredEuclidean()
 
@@ -46,43 +46,47 @@ class OnlyStart(MeshProtocol):
         return self.start.releases
 
     def peer(self, block: Block) -> Peer[Body]:
-        centers = yield from self.start.centers(block, self.loss)
+        centers = yield from self.start.find(block, self.loss)
         return {"centers": centers}
 
 
-def started(start: Start, network: Topology = RING, seed: int = 0) -> np.ndarray:
+def started(start: InitialCenters, network: Topology = RING, seed: int = 0) -> np.ndarray:
     return run_mesh(OnlyStart(start), PARTIES, network, seed=seed).result["centers"]
 
 
 @pytest.mark.parametrize("init", ["random", "k-means++"])
 def test_local_starts_are_own_rows_and_differ_where_they_can(init: str) -> None:
     for seed in range(20):
-        for rows, own in zip(ROWS, started(Start(4, init), seed=seed), strict=True):  # type: ignore[arg-type]
+        for rows, own in zip(ROWS, started(InitialCenters(4, init), seed=seed), strict=True):  # type: ignore[arg-type]
             assert all(any(np.array_equal(c, row) for row in rows) for c in own)
             assert len(np.unique(own, axis=0)) == min(4, len(rows))
 
 
 def test_starts_depend_on_the_seed_alone() -> None:
-    assert np.array_equal(started(Start(3), seed=1), started(Start(3), seed=1))
-    assert not np.array_equal(started(Start(3), seed=1), started(Start(3), seed=2))
+    assert np.array_equal(started(InitialCenters(3), seed=1), started(InitialCenters(3), seed=1))
+    assert not np.array_equal(
+        started(InitialCenters(3), seed=1), started(InitialCenters(3), seed=2)
+    )
 
 
 def test_no_rounds_of_dkmc_is_kmeans_plus_plus() -> None:
-    assert np.array_equal(started(Start(3, "dkm+c", 0)), started(Start(3, "k-means++")))
+    assert np.array_equal(
+        started(InitialCenters(3, "dkm+c", 0)), started(InitialCenters(3, "k-means++"))
+    )
 
 
 def test_dkmc_is_kmeans_of_own_and_neighbours_centres() -> None:
     """By hand: one cluster, so each round is the mean of own and neighbours' centres."""
-    centers = started(Start(1, "k-means++"))[:, 0]
+    centers = started(InitialCenters(1, "k-means++"))[:, 0]
     mixing = (RING.adjacency.toarray() + np.eye(4)) / 3
     for rounds in range(1, 4):
         centers = mixing @ centers
-        np.testing.assert_allclose(started(Start(1, "dkm+c", rounds))[:, 0], centers)
+        np.testing.assert_allclose(started(InitialCenters(1, "dkm+c", rounds))[:, 0], centers)
 
 
 def test_dkmc_ends_in_a_lloyd_point_of_what_was_heard() -> None:
-    before = started(Start(3, "k-means++"))
-    after = started(Start(3, "dkm+c", 1))
+    before = started(InitialCenters(3, "k-means++"))
+    after = started(InitialCenters(3, "dkm+c", 1))
     for user in range(4):
         heard = np.concatenate([before[user], *before[RING.adjacency[[user]].indices]])
         again = lloyd(heard, np.array([0, len(heard)]), np.ones(len(heard)), after[user][None], 1)
@@ -111,9 +115,9 @@ def test_plus_plus_draws_in_proportion_to_squared_distance() -> None:
 
 def test_given_starts_are_for_all_or_for_each() -> None:
     shared = np.arange(6.0).reshape(3, 2)
-    assert np.array_equal(started(Start(3, shared)), np.stack([shared] * 4))
+    assert np.array_equal(started(InitialCenters(3, shared)), np.stack([shared] * 4))
     own = np.arange(24.0).reshape(4, 3, 2)
-    assert np.array_equal(started(Start(3, own)), own)
+    assert np.array_equal(started(InitialCenters(3, own)), own)
 
 
 def test_starting_centres_outside_the_domain_are_refused_by_name() -> None:
@@ -125,7 +129,7 @@ def test_starting_centres_outside_the_domain_are_refused_by_name() -> None:
 def test_an_empty_party_is_refused_by_name() -> None:
     empty = Parties.of([ROWS[0], np.empty((0, 2))], names=["a", "b"])
     with pytest.raises(InputError, match="Party b has no rows"):
-        run_mesh(OnlyStart(Start(2)), empty, topology("path", empty.names))
+        run_mesh(OnlyStart(InitialCenters(2)), empty, topology("path", empty.names))
 
 
 # Along a tree: the merged start, and starts that are numbered alike.
@@ -154,17 +158,17 @@ def blobs(m: int = 6, n: int = 20, seed: int = 0) -> Parties:
     return Parties.of([np.repeat(FAR, n, axis=0) + rng.normal(size=(4 * n, 2)) for _ in range(m)])
 
 
-def told(protocol: MeshProtocol, parties: Parties, network: Topology, **options: Any) -> Any:
-    """A run with a host for each user, and what was said in it."""
-    said: list[tuple[int, Post]] = []
-    how = Options(**options, watch=lambda who, post: said.append((int(who), post)))  # type: ignore[arg-type]
+def recorded(protocol: MeshProtocol, parties: Parties, network: Topology, **options: Any) -> Any:
+    """A run with a host for each user, and what was posted in it."""
+    posts: list[tuple[int, Post]] = []
+    how = Options(**options, watch=lambda who, post: posts.append((int(who), post)))  # type: ignore[arg-type]
     run = run_mesh(protocol, parties, network, blocks=len(parties), options=how)
-    return run, said
+    return run, posts
 
 
 def test_the_tree_start_is_the_same_for_all_users_however_they_are_hosted() -> None:
     parties = blobs()
-    protocol = OnlyStart(Start(4, "tree", n_init=2))
+    protocol = OnlyStart(InitialCenters(4, "tree", n_init=2))
     runs = [run_mesh(protocol, parties, NETWORK, blocks=n) for n in (1, 2, 6)]
     centers = runs[0].result["centers"]
     assert (centers == centers[0]).all()
@@ -178,7 +182,7 @@ def test_the_tree_start_is_the_same_for_all_users_however_they_are_hosted() -> N
 def test_without_a_graph_the_tree_start_is_everybodys_own() -> None:
     parties = blobs(2)
     nobody = topology(None, parties.names)
-    run = run_mesh(OnlyStart(Start(1, "tree")), parties, nobody)
+    run = run_mesh(OnlyStart(InitialCenters(1, "tree")), parties, nobody)
     means = [parties[i].rows.mean(axis=0) for i in range(2)]
     np.testing.assert_allclose(run.result["centers"][:, 0], means)
     assert run.traffic.messages == 0
@@ -217,20 +221,20 @@ def test_clusters_below_the_minimum_count_are_not_sent() -> None:
     """User 1 has three rows in a place of its own."""
     tables = [blobs()[user].rows for user in range(6)]
     tables[1] = np.concatenate([tables[1], [[500.0, 0.0], [501.0, 0.0], [500.0, 1.0]]])
-    parties, protocol = Parties.of(tables), dgc.DGC(Start(5, "tree"), max_rounds=1)
-    for policy, fewest in ((Deployment(min_count=10), 10), (Deployment(min_count=1), 3)):
-        _, said = told(protocol, parties, NETWORK, policy=policy)
-        sent = [post.body["weights"] for who, post in said if (who, post.kind) == (1, "clusters")]
+    parties, protocol = Parties.of(tables), dgc.DGC(InitialCenters(5, "tree"), max_rounds=1)
+    for policy, minimum in ((Deployment(min_count=10), 10), (Deployment(min_count=1), 3)):
+        _, posts = recorded(protocol, parties, NETWORK, policy=policy)
+        sent = [post.body["weights"] for who, post in posts if (who, post.kind) == (1, "clusters")]
         assert len(sent) == 1
-        assert sent[0][sent[0] > 0].min() >= fewest
-        assert (np.abs(sent[0] - 3) < 1e-9).any() == (fewest == 3)
+        assert sent[0][sent[0] > 0].min() >= minimum
+        assert (np.abs(sent[0] - 3) < 1e-9).any() == (minimum == 3)
 
 
 @pytest.mark.parametrize("since", [0, 4, 7, 11])
 def test_dgc_runs_on_if_the_root_dies_during_the_tree_start(since: int) -> None:
     """A start of 3 reach + 1 = 13 exchanges: the tree, the echo, up and down."""
     parties = blobs()
-    protocol = dgc.DGC(Start(4, "tree", n_init=2), rho=100.0, max_rounds=50)
+    protocol = dgc.DGC(InitialCenters(4, "tree", n_init=2), rho=100.0, max_rounds=50)
     how = Options(faults=(UserDown(0, since),))
     alive = run_mesh(protocol, parties, NETWORK, options=how).result["centers"][1:]
     assert np.abs(alive - alive[0]).max() < 0.5
@@ -238,9 +242,9 @@ def test_dgc_runs_on_if_the_root_dies_during_the_tree_start(since: int) -> None:
 
 
 @pytest.mark.parametrize("since", [2, 6])
-def test_who_sleeps_through_the_tree_start_is_taken_along_when_it_wakes(since: int) -> None:
-    """User 4 falls asleep while the tree is made, or when it has a parent to wait for."""
-    parties, start = blobs(), Start(4, "tree", n_init=2)
+def test_a_user_that_is_down_during_the_tree_start_is_pulled_along_later(since: int) -> None:
+    """User 4 goes down while the tree is found, or when it has a parent to wait for."""
+    parties, start = blobs(), InitialCenters(4, "tree", n_init=2)
     how = Options(faults=(UserDown(4, since, 15),))
     begun = run_mesh(OnlyStart(start), parties, NETWORK, options=how).result["centers"]
     if since == 6:
@@ -264,15 +268,15 @@ def aligned_by_hand(centers: np.ndarray) -> np.ndarray:
 def test_alignment_is_the_best_numbering_link_by_link(blocks: int) -> None:
     for seed in range(5):
         given = np.random.default_rng(seed).normal(size=(6, 4, 2))
-        protocol = OnlyStart(Start(4, given, align=True))
+        protocol = OnlyStart(InitialCenters(4, given, align=True))
         run = run_mesh(protocol, blobs(), NETWORK, blocks=blocks)
         assert np.array_equal(run.result["centers"], aligned_by_hand(given))
 
 
 def test_alignment_goes_down_the_tree_and_nowhere_else() -> None:
-    _, said = told(OnlyStart(Start(4, align=True)), blobs(), NETWORK)
+    _, posts = recorded(OnlyStart(InitialCenters(4, align=True)), blobs(), NETWORK)
     went = {}
-    for who, post in said:
+    for who, post in posts:
         if post.kind == "aligned":
             neighbours = NETWORK.adjacency[[who]].indices
             went.update({int(child): who for child in neighbours[post.to]})
@@ -283,7 +287,9 @@ def test_alignment_goes_down_the_tree_and_nowhere_else() -> None:
 def test_alignment_changes_numbers_and_no_centre(init: Any) -> None:
     parties = blobs()
     plain, aligned = (
-        run_mesh(OnlyStart(Start(4, init, align=align)), parties, NETWORK).result["centers"]
+        run_mesh(OnlyStart(InitialCenters(4, init, align=align)), parties, NETWORK).result[
+            "centers"
+        ]
         for align in (False, True)
     )
     assert not np.array_equal(plain, aligned)
@@ -297,8 +303,8 @@ def test_alignment_changes_numbers_and_no_centre(init: Any) -> None:
 def test_alignment_without_a_parent_keeps_the_branch_together() -> None:
     """User 2 dies when the tree is known: 4 and 5 are cut off, and agree among themselves."""
     given = np.stack([np.roll(FAR, user, axis=0) for user in range(6)])
-    protocol = OnlyStart(Start(4, given, align=True))
-    x = told(protocol, blobs(), NETWORK, faults=(UserDown(2, 5),))[0].result["centers"]
+    protocol = OnlyStart(InitialCenters(4, given, align=True))
+    x = recorded(protocol, blobs(), NETWORK, faults=(UserDown(2, 5),))[0].result["centers"]
     for user, other in enumerate((0, 0, 2, 0, 4, 4)):
         assert np.array_equal(x[user], given[other])
 
