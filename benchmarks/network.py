@@ -47,7 +47,7 @@ from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.mesh import MeshPeer, Timing
 from unpooled.network.node import Node
 from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer

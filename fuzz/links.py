@@ -33,7 +33,7 @@ from unpooled.network import node as node_module
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import HELLO, Link, Received, Up
 from unpooled.network.node import Arrived, Node, Presence
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 
 PLAN = sha256(b"plan").digest()
 LIMITS = Limits(max_bytes=2**10)

@@ -21,7 +21,7 @@ from unpooled.network.link import Up
 from unpooled.network.mesh import Timing
 from unpooled.network.node import Event
 from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.privacy.policy import STUDY, Deployment
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel

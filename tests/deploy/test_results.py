@@ -16,7 +16,7 @@ from tests.sentences import refuses
 from unpooled.data.sources import Ids
 from unpooled.deploy import results
 from unpooled.deploy.plan import Plan, read_plan
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.persistence import file
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.prepare.standardised import MEAN, SCALE, in_units

@@ -24,7 +24,8 @@ from unpooled.graphs.topology import topology
 from unpooled.network.mesh import MeshPeer, Timing
 from unpooled.network.refusal import difference
 from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start
@@ -362,7 +363,7 @@ def test_programs_whose_files_were_changed_say_so_and_end(
         plan = read_plan(site.plan)
         for name in ("P1", COORDINATOR):
             state = StateDirectory(site.folder / f"{name}.run", plan.hash.hex(), name)
-            lines = Chain(state.path / LEDGER)
+            lines = LedgerFile(state.path / LEDGER)
             lines.append({"exchange": 0, "kind": "centroids", "digest": "0" * 64})
             lines.close()
             state.close()

@@ -33,7 +33,9 @@ from unpooled.network.link import HELLO, Link, Received, Up
 from unpooled.network.mesh import MeshPeer, Timing
 from unpooled.network.node import Node, words
 from unpooled.network.star import COORDINATOR, _wrong_result
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile, read_ledger
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
@@ -578,7 +580,7 @@ def test_a_question_is_answered_once_whatever_it_says(
     assert "has answered" in refusal.body["why"].tobytes().decode()
     assert coordinator.answer("P1", ask).kind == "_refusal"  # only its last answer is repeated
     assert encode(coordinator.answer("P1", centers, 1)) == encode(counted)
-    lines = list(chained(network.folder / "P1" / LEDGER))
+    lines = list(read_ledger(network.folder / "P1" / LEDGER))
     assert sum("refused" in line for line in lines) == 2
     assert [line.get("again", False) for line in lines if "digest" in line] == [
         False,
@@ -768,7 +770,7 @@ def test_floods_between_peers_change_nothing(
     for peer in neighbours_of(network, "P2"):
         assert len(peer.neighbours["P2"].posts) <= 3
         assert len(peer._own) <= 3
-        lines = list(chained(network.folder / peer.name / LEDGER))
+        lines = list(read_ledger(network.folder / peer.name / LEDGER))
         assert len(lines) < 1000  # not one for every time it was asked where it is
     assert len(caplog.records) < 150
 
@@ -902,7 +904,7 @@ def test_everything_on_disk_is_for_its_owner_alone(make: Callable[..., Network])
 
 
 def _chain(path: Path, n: int = 5) -> list[bytes]:
-    chain = Chain(path)
+    chain = LedgerFile(path)
     for i in range(n):
         chain.append({"exchange": i, "kind": "centroids", "bytes": 100 + i})
     chain.close()
@@ -915,14 +917,14 @@ def test_a_changed_line_of_the_ledger_is_found(tmp_path: Path) -> None:
     for i, line in enumerate(lines):
         for changed in (line.replace(b"10", b"11"), line.replace(b'"hash"', b'"hush"'), b"{}\n"):
             path.write_bytes(b"".join([*lines[:i], changed, *lines[i + 1 :]]))
-            refuses(lambda: list(chained(path)), f"Line {i + 1} of", StateError)
+            refuses(lambda: list(read_ledger(path)), f"Line {i + 1} of", StateError)
     for i in range(len(lines) - 1):
         path.write_bytes(b"".join([*lines[:i], *lines[i + 1 :]]))  # one is taken out
-        refuses(lambda: list(chained(path)), f"Line {i + 1} of", StateError)
+        refuses(lambda: list(read_ledger(path)), f"Line {i + 1} of", StateError)
     path.write_bytes(b"".join([*lines[:2], lines[3], lines[2], lines[4]]))
-    refuses(lambda: list(chained(path)), "Line 3 of", StateError)
+    refuses(lambda: list(read_ledger(path)), "Line 3 of", StateError)
     path.write_bytes(b"".join(lines))
-    assert [line["exchange"] for line in chained(path)] == list(range(5))
+    assert [line["exchange"] for line in read_ledger(path)] == list(range(5))
 
 
 def test_a_line_that_was_not_written_to_its_end_is_cut_off(tmp_path: Path) -> None:
@@ -930,12 +932,12 @@ def test_a_line_that_was_not_written_to_its_end_is_cut_off(tmp_path: Path) -> No
     lines = _chain(path)
     for keep in (1, 20, len(lines[-1]) - 1):
         path.write_bytes(b"".join(lines[:-1]) + lines[-1][:keep])
-        assert len(list(chained(path))) == 4
-        chain = Chain(path)
+        assert len(list(read_ledger(path))) == 4
+        chain = LedgerFile(path)
         assert len(chain.lines) == 4
         chain.append({"exchange": 4})
         chain.close()
-        assert [line["exchange"] for line in chained(path)] == list(range(5))
+        assert [line["exchange"] for line in read_ledger(path)] == list(range(5))
 
 
 def test_a_record_that_was_not_written_to_its_end_is_cut_off(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import HELLO, Received
 from unpooled.network.node import Node
 from unpooled.network.star import COORDINATOR
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
 from unpooled.network.zenoh_log import relay
 

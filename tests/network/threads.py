@@ -18,7 +18,7 @@ from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.mesh import MeshPeer, Timing
 from unpooled.network.node import Node, Transport, telling_others
 from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.privacy.policy import STUDY, Policy
 from unpooled.privacy.traffic import Traffic
 from unpooled.protocols.mesh.base import Block, MeshProtocol

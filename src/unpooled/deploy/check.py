@@ -20,7 +20,8 @@ from unpooled.deploy.plan import Member, Plan
 from unpooled.errors import InputError, StateError
 from unpooled.estimators import options
 from unpooled.network.identity import Identity
-from unpooled.network.storage.state import JOURNAL, refuse_other_owner
+from unpooled.network.storage.directory import refuse_other_owner
+from unpooled.network.storage.journal import JOURNAL
 from unpooled.network.zenoh import Files
 from unpooled.types import PartyId
 

@@ -28,7 +28,7 @@ from unpooled.messages.conform import largest_size
 from unpooled.network.mesh import MeshPeer, Progress
 from unpooled.network.node import Node, telling_others
 from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty, StarProgress
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.zenoh import Place, ZenohTransport
 from unpooled.protocols.mesh.base import Block, MeshProtocol
 from unpooled.protocols.star.base import StarProtocol

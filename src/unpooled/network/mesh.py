@@ -67,7 +67,10 @@ from unpooled.network.neighbour import (
 )
 from unpooled.network.node import CONTROL, Event, Left, Node
 from unpooled.network.refusal import OLDER
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER
+from unpooled.network.storage.ledger_file import LedgerFile as Chain
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import Policy
 from unpooled.protocols.mesh.base import Block, MeshProtocol

@@ -34,7 +34,7 @@ from unpooled.messages.message import Message, Post
 from unpooled.network.identity import Identity
 from unpooled.network.link import HELLO, Known, Link, Received, Refused, Up
 from unpooled.network.refusal import OLDER
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.types import Array, PartyId
 
 _LOG = logging.getLogger("unpooled.network")

@@ -44,7 +44,11 @@ from unpooled.network.link import Received, Refused, Up
 from unpooled.network.mesh import Timing
 from unpooled.network.node import CONTROL, Left, Node, spoken, why_it_leaves, words
 from unpooled.network.refusal import OLDER
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, Latest, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.latest import Latest
+from unpooled.network.storage.ledger_file import LEDGER
+from unpooled.network.storage.ledger_file import LedgerFile as Chain
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.coordinator import CoordinatorRuntime, Exchange
 from unpooled.runtime.idempotent import IdempotentParty
