@@ -45,7 +45,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring
 from unpooled.deploy.own import read_own
-from unpooled.deploy.plan import Plan, read_plan
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.deploy.results import star_labels
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.messages.codec import decode, encode

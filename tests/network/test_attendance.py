@@ -18,7 +18,7 @@ import pytest
 from tests.network.hub import Hub
 from tests.network.site import Authority, Site, hash_of, identity_of, mesh, star, tables, until
 from tests.network.threads import Network
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
 from unpooled.graphs.topology import topology
 from unpooled.network.mesh import MeshPeer, Timing

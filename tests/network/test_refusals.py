@@ -36,7 +36,7 @@ from tests.network.site import (
 )
 from tests.sentences import refuses
 from unpooled.deploy.credentials import load_credentials
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.messages.message import Post
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import HELLO, Received

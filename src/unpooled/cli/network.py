@@ -58,7 +58,7 @@ def _coordinator(options: argparse.Namespace) -> None:
     _need_extra()
     from unpooled.deploy.check import refuse_coordinator
     from unpooled.deploy.dryrun import listed
-    from unpooled.deploy.plan import read_plan
+    from unpooled.deploy.plan_file import read_plan
     from unpooled.deploy.run import coordinate
     from unpooled.network.star import COORDINATOR
 
@@ -85,7 +85,7 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     from unpooled.deploy.check import refuse_place, refuse_rows
     from unpooled.deploy.dryrun import allowed, listed
     from unpooled.deploy.own import read_own
-    from unpooled.deploy.plan import read_plan
+    from unpooled.deploy.plan_file import read_plan
 
     plan, own, name = read_plan(options.plan), read_own(options.own), options.name
     plan.member(name)

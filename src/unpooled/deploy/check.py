@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 
 from unpooled.data.sources import OwnRows
 from unpooled.deploy.credentials import load_credentials
+from unpooled.deploy.members import Member
 from unpooled.deploy.names import check_endpoint, is_loopback
 from unpooled.deploy.own import Own, refuse_beyond
-from unpooled.deploy.plan import Member, Plan
+from unpooled.deploy.plan import Plan
 from unpooled.errors import InputError, StateError
 from unpooled.estimators import options
 from unpooled.network.identity import Identity

@@ -10,8 +10,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from unpooled.deploy import keys
+from unpooled.deploy.members import Member
 from unpooled.deploy.names import check_endpoint
-from unpooled.deploy.plan import Member, Plan
+from unpooled.deploy.plan import Plan
 from unpooled.errors import InputError
 from unpooled.network.identity import Identity, fingerprint
 

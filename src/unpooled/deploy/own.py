@@ -22,7 +22,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unpooled.deploy.plan import Plan, read_toml
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.toml_file import read_toml
 from unpooled.errors import InputError, UnpooledError
 from unpooled.privacy.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, RunRequest
 from unpooled.types import PartyId
