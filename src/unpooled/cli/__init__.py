@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from unpooled import __version__
 from unpooled.cli import keys, network
-from unpooled.cli.printing import printable
 from unpooled.errors import InputError, TooFewParties, UnpooledError
+from unpooled.text import printable
 
 EXPERIMENTS = {
     "deep-digits": "unpooled.experiments.deep.digits",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from unpooled.cli.printing import printable
+from unpooled.text import printable
 
 _PAUSE = 0.1
 """Seconds between two pictures of the live line."""

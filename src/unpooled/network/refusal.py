@@ -16,6 +16,7 @@ from unpooled.errors import MalformedMessage
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Post
 from unpooled.network.identity import Identity, fingerprint, signed
+from unpooled.text import printable
 from unpooled.types import Body, PartyId
 
 REFUSED = "refused"
@@ -74,8 +75,8 @@ def read_refusal(
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     """What two plans differ in, in words."""
     named = [
-        f"{_shown(key)} ({_shown(ours.get(key, 'nothing'))} here, "
-        f"{_shown(theirs.get(key, 'nothing'))} there)"
+        f"{printable(key, _LONGEST)} ({printable(ours.get(key, 'nothing'), _LONGEST)} here, "
+        f"{printable(theirs.get(key, 'nothing'), _LONGEST)} there)"
         for key in sorted(ours.keys() | theirs.keys())
         if ours.get(key) != theirs.get(key)
     ]
@@ -85,8 +86,3 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 
 def _words(greeting: bytes, said: bytes, name: PartyId) -> bytes:
     return sha256(b"refused" + greeting + sha256(said).digest() + name.encode("ascii")).digest()
-
-
-def _shown(text: str) -> str:
-    """Text of the other side, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])

@@ -42,6 +42,7 @@ from unpooled.errors import InputError
 from unpooled.messages.codec import LIMITS
 from unpooled.network.link import HELLO
 from unpooled.network.node import Arrived, Presence
+from unpooled.network.throttle import worth_logging
 from unpooled.types import PartyId
 
 _LOG = logging.getLogger("unpooled.network")
@@ -361,7 +362,7 @@ class ZenohTransport:
         if event.kind == zenoh.SampleKind.PUT and who and who not in self._place.others:
             self._strangers[who] += 1
             times = self._strangers[who]
-            if times <= 3 or times & (times - 1) == 0:
+            if worth_logging(times):
                 _LOG.warning(
                     "%s is connected to %s, but is none of those it talks to; nothing is taken "
                     "from it or sent to it (%d times so far)",

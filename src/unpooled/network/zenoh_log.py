@@ -25,6 +25,9 @@ from threading import Thread
 
 import zenoh
 
+from unpooled.network.throttle import worth_logging
+from unpooled.text import printable
+
 _LOG = logging.getLogger("unpooled.network")
 _FILTER = ",".join(
     (
@@ -46,6 +49,7 @@ _PATTERNS = {
     ),
 }
 _MOST_KINDS = 100
+_LONGEST = 300
 
 
 @cache
@@ -76,10 +80,10 @@ def relay(lines: Iterable[str]) -> None:
         for sentence, pattern in _PATTERNS.items():
             found = pattern.search(line.rstrip())
             if found:
-                what = "".join(c for c in found[1][:300] if c.isprintable()) or "something"
+                what = printable(found[1], _LONGEST) or "something"
                 kind = sentence + " ".join(what.split()[:3])
                 kind = kind if kind in seen or len(seen) < _MOST_KINDS else sentence
                 seen[kind] += 1
                 times = seen[kind]
-                if times <= 3 or times & (times - 1) == 0:
+                if worth_logging(times):
                     _LOG.warning("%s (%d times so far)", sentence.format(what), times)

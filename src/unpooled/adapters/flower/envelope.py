@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 
 from unpooled.errors import MalformedMessage, ProtocolError
 from unpooled.runtime.agreement import Agreement
+from unpooled.text import printable
 from unpooled.types import PartyId
 
 Agreed: TypeAlias = Agreement | Callable[[Context], Agreement]
@@ -79,7 +80,7 @@ def word_of(message: Message) -> Word:
     """What a party says."""
     found = _fields(message, Word)
     for name in ("party", "text"):  # they go to people and logs
-        found[name] = " ".join(found[name].split())[:LONGEST]
+        found[name] = printable(" ".join(found[name].split()), LONGEST)
     return Word(**found)
 
 
