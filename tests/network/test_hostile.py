@@ -28,8 +28,9 @@ from unpooled.errors import ProtocolError, QuorumLost, StateError
 from unpooled.graphs.topology import topology
 from unpooled.messages.codec import Limits, decode, encode
 from unpooled.messages.message import Ask, Message, Post, Reply
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.link import HELLO, Link, Received, Up
+from unpooled.network.link import Link, Received, Up
 from unpooled.network.mesh import MeshPeer, Timing
 from unpooled.network.node import Node, words
 from unpooled.network.star import COORDINATOR, _wrong_result

@@ -38,8 +38,9 @@ from tests.sentences import refuses
 from unpooled.deploy.credentials import load_credentials
 from unpooled.deploy.plan_file import read_plan
 from unpooled.messages.message import Post
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.link import HELLO, Received
+from unpooled.network.link import Received
 from unpooled.network.node import Node
 from unpooled.network.star import COORDINATOR
 from unpooled.network.storage.directory import StateDirectory

@@ -31,8 +31,9 @@ from unpooled.errors import (
 )
 from unpooled.messages.codec import LIMITS, Limits
 from unpooled.messages.message import Message, Post
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity
-from unpooled.network.link import HELLO, Known, Link, Received, Refused, Up
+from unpooled.network.link import Known, Link, Received, Refused, Up
 from unpooled.network.refusal import OLDER
 from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.throttle import worth_logging

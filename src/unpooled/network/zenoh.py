@@ -40,7 +40,7 @@ import zenoh
 
 from unpooled.errors import InputError
 from unpooled.messages.codec import LIMITS
-from unpooled.network.link import HELLO
+from unpooled.network.handshake import HELLO
 from unpooled.network.node import Arrived, Presence
 from unpooled.network.throttle import worth_logging
 from unpooled.types import PartyId
