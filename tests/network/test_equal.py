@@ -25,7 +25,8 @@ from tests.network.site import (
 from tests.network.threads import Network
 from unpooled.graphs.topology import topology
 from unpooled.network.star import COORDINATOR
-from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.prepare.standardised import in_units

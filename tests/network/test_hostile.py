@@ -37,7 +37,8 @@ from unpooled.network.star import COORDINATOR, _wrong_result
 from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.storage.journal import JOURNAL, Journal
 from unpooled.network.storage.ledger_file import LEDGER, LedgerFile, read_ledger
-from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.starts import Start

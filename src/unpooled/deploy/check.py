@@ -23,7 +23,7 @@ from unpooled.estimators import options
 from unpooled.network.identity import Identity
 from unpooled.network.storage.directory import refuse_other_owner
 from unpooled.network.storage.journal import JOURNAL
-from unpooled.network.zenoh import Files
+from unpooled.network.zenoh_config import TlsFiles
 from unpooled.types import PartyId
 
 Report: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -72,11 +72,10 @@ def refuse_rows(plan: Plan, name: PartyId, own: Own, rows: OwnRows) -> None:
     options.refuse_no_extent(rows.table)
 
 
-def identified(plan: Plan, member: Member, setting: Setting) -> tuple[Identity, Files | None]:
+def identified(plan: Plan, member: Member, setting: Setting) -> tuple[Identity, TlsFiles | None]:
     """Who a party is by its keys, and the files that the transport reads."""
     if not setting.plain:
-        own = load_credentials(setting.keys, member, plan)
-        return own.identity, Files(own.key, own.certificate, own.ca)
+        return load_credentials(setting.keys, member, plan)
     for one in (member, *plan.neighbours(member.name).values()):
         if one.endpoint and not is_loopback(check_endpoint(one.endpoint, plan.source)[0]):
             raise InputError(

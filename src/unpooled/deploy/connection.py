@@ -17,7 +17,8 @@ from unpooled.messages.codec import LIMITS, Limits
 from unpooled.messages.conform import largest_size
 from unpooled.network.node import Node, telling_others
 from unpooled.network.storage.directory import StateDirectory
-from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place
 from unpooled.types import PartyId
 
 
