@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line, ``unpooled``."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ EXPERIMENTS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns 0, or another status with one sentence on the error stream.
 
-    2: it was refused or could not go on; 3: there is a result, but with fewer parties than the plan
-    asks for; 130: somebody stopped it.
+    2: it was refused or could not continue; 3: there is a result, but with fewer parties than the
+    plan asks for; 130: somebody stopped it.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Quotes arguments, which may come from anywhere."""
+    """Quotes arguments, which may come from anywhere, without what a terminal would obey."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))

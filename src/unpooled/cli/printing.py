@@ -9,7 +9,7 @@ from __future__ import annotations
 from unpooled.text import printable
 
 
-def say(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
     """Prints the lines."""
     for line in lines:
         print(printable(line))

@@ -242,7 +242,7 @@ def _from_csv(
 
 
 def _too_long(path: Path, name: PartyId, n_columns: int) -> InputError | None:
-    """What to say of a line of more values than columns, which polars does not read."""
+    """The refusal of a line of more values than columns, which polars does not read."""
     try:
         found = csv_lines.first_too_long(path, n_columns)
     except Exception:  # what is wrong is something else

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from unpooled.data.sources import OwnRows
-from unpooled.deploy.check import Setting, identified, refuse_place, refuse_rows
+from unpooled.deploy.check import RunSetting, identified, refuse_place, refuse_rows
 from unpooled.deploy.members import Member
 from unpooled.deploy.method import declared_messages
 from unpooled.deploy.own import Own
@@ -26,13 +26,13 @@ from unpooled.types import PartyId
 def connected(
     plan: Plan,
     member: Member,
-    setting: Setting,
+    setting: RunSetting,
     *,
     why: Callable[[UnpooledError], str] | None = None,
 ) -> Iterator[tuple[StateDirectory, Node]]:
     """The state directory and the node, closed in the end, whatever happens.
 
-    Whoever fails in between tells the others why; ``why`` makes the sentence of an error.
+    Whoever fails in between sends the others notice; ``why`` makes the sentence of an error.
     """
     with ExitStack() as stack:
         state = StateDirectory(setting.to, plan.hash.hex(), member.name)
@@ -55,7 +55,7 @@ def connected_with_rows(
     name: PartyId,
     own: Own,
     read: Callable[[], OwnRows],
-    setting: Setting,
+    setting: RunSetting,
     *,
     star: bool,
 ) -> Iterator[tuple[StateDirectory, Node, OwnRows]]:
@@ -68,7 +68,7 @@ def connected_with_rows(
         yield state, node, rows
 
 
-def _node(plan: Plan, member: Member, state: StateDirectory, setting: Setting) -> Node:
+def _node(plan: Plan, member: Member, state: StateDirectory, setting: RunSetting) -> Node:
     others = plan.neighbours(member.name)
     identity, files = identified(plan, member, setting)
     place = Place(member.name, member.endpoint, {n: o.endpoint for n, o in others.items()})

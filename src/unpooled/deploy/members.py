@@ -36,7 +36,7 @@ def read_members(
 
 
 def read_member(name: str, table: Any, source: str, where: str, *, endpoint: bool) -> Member:
-    """One such table, called ``where`` in a refusal; ``endpoint`` if it must say where to dial."""
+    """One such table, called ``where`` in a refusal; ``endpoint`` if it must have one."""
     try:
         check_name(name)
     except InputError as error:

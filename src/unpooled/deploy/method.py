@@ -31,10 +31,10 @@ _DEEP = "DeepFeCA"
 _ELSEWHERE = {
     "policy": "is each party's own: it goes into a party's own file",
     "random_state": "is called seed and stands at the top",
-    "graph": "is said by edges",
+    "graph": "is given by edges",
     "quorum": "stands at the top",
-    "verbose": "is for fits in one process: programs say on the screen what they do",
-    "checkpoint": "is not needed: every program keeps what it needs to go on",
+    "verbose": "is for fits in one process: programs show on the screen what they do",
+    "checkpoint": "is not needed: every program keeps what it needs to resume",
 }
 """Parameters of estimators that a plan does not take, and what stands in their place."""
 

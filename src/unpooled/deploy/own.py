@@ -1,4 +1,4 @@
-"""A party's own file: what it brings to a run and what it lets out. It never leaves the party.
+"""A party's own file, which never leaves it: its data, its keys and its policy.
 
 All of it is optional, and the command line's options win over it::
 
@@ -34,7 +34,7 @@ _CAPS = tuple(cap.name for cap in fields(Deployment))
 
 @dataclass(frozen=True)
 class Own:
-    """What the file says; paths are relative to the folder it is in."""
+    """What the file has; its paths are relative to the folder it is in."""
 
     data: Path | None = None
     weights: str | None = None

@@ -10,11 +10,11 @@ import numpy as np
 
 from unpooled.data.sources import OwnRows
 from unpooled.deploy import results
-from unpooled.deploy.check import Setting, refuse_coordinator
+from unpooled.deploy.check import RunSetting, refuse_coordinator
 from unpooled.deploy.connection import connected, connected_with_rows
 from unpooled.deploy.events import mesh_event, star_event
 from unpooled.deploy.own import Own
-from unpooled.deploy.participation import attended, mesh_in_words, refuse_too_few, star_in_words
+from unpooled.deploy.participation import attended, mesh_sentences, refuse_too_few, star_sentences
 from unpooled.deploy.plan import Plan
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.network.mesh import MeshPeer
@@ -28,7 +28,7 @@ from unpooled.runtime.serving import serving
 from unpooled.types import Body, PartyId
 
 
-def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
+def coordinate(plan: Plan, setting: RunSetting, *, resume: bool) -> None:
     """Runs the coordinator of a plan."""
     member, protocol = refuse_coordinator(plan, setting, resume=resume), plan.protocol
     assert isinstance(protocol, StarProtocol)
@@ -55,7 +55,7 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
                 for (kind, number), answered in run.conductor.answerers.items()
             ]
             facts = {"questions": rounds, "quorum": plan.quorum, "refused": _refused(node)}
-            sentences = star_in_words(plan.names, run.members, run.left)
+            sentences = star_sentences(plan.names, run.members, run.left)
             _write_manifest(
                 state, plan, COORDINATOR, result, run.members, sentences, facts, setting
             )
@@ -64,7 +64,7 @@ def coordinate(plan: Plan, setting: Setting, *, resume: bool) -> None:
 
 
 def take_part(
-    plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: Setting
+    plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: RunSetting
 ) -> None:
     """Runs a party of a plan with a coordinator; ``read`` reads its rows."""
     with connected_with_rows(plan, name, own, read, setting, star=True) as (state, node, rows):
@@ -90,14 +90,14 @@ def take_part(
             results.write_centers(state, plan, result)
             members = tuple(n for i, n in enumerate(plan.names) if i in party.members)
             facts = {"answered": party.clerk.answered, "refused": _refused(node)}
-            sentences = star_in_words(plan.names, members)
+            sentences = star_sentences(plan.names, members)
             _write_manifest(state, plan, name, {}, members, sentences, facts, setting)
             party.part()
     _done(state, plan, members, setting)
 
 
 def run_peer(
-    plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: Setting
+    plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: RunSetting
 ) -> None:
     """Runs a peer of a plan without a coordinator; ``read`` reads its rows."""
     with connected_with_rows(plan, name, own, read, setting, star=False) as (state, node, rows):
@@ -128,7 +128,7 @@ def run_peer(
             results.write_labels(state, labels, rows.ids)
             peer.part()
             facts = {"participation": peer.participation, "refused": _refused(node)}
-            sentences = mesh_in_words(plan.names, peer)
+            sentences = mesh_sentences(plan.names, peer)
             _write_manifest(state, plan, name, mine, peer.members, sentences, facts, setting)
     _done(state, plan, peer.members, setting)
 
@@ -147,7 +147,7 @@ def _write_manifest(
     members: Collection[PartyId],
     sentences: list[str],
     facts: Mapping[str, Any],
-    setting: Setting,
+    setting: RunSetting,
 ) -> None:
     """Who took part, on the screen and on disk."""
     for sentence in sentences:
@@ -157,7 +157,7 @@ def _write_manifest(
 
 
 def _done(
-    state: StateDirectory, plan: Plan, members: Collection[PartyId], setting: Setting
+    state: StateDirectory, plan: Plan, members: Collection[PartyId], setting: RunSetting
 ) -> None:
     files = [file for file in results.FILES if (state.path / file).exists()]
     attendance = {"took_part": len(members), "of": len(plan.names)}

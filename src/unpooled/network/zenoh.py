@@ -3,8 +3,8 @@
 How it connects, and who may do what there, is in :mod:`unpooled.network.zenoh_config`.
 
 **Bounds.** A message that is too large is dropped by Zenoh before it is put together; what has
-arrived and is not yet looked at is bounded too, and beyond that dropped (those who wait ask again).
-A put waits while the way is full, but only for so long.
+arrived and is not yet looked at is bounded too, and beyond that dropped (whoever waits for it asks
+for it again). A put waits while the way is full, but only for so long.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ZenohTransport:
         self._place = place
         self._content = json.dumps(configuration(place, files, largest=largest))
         self._inbox: queue.SimpleQueue[Arrived | Presence] = queue.SimpleQueue()
-        """Greetings and who has come or gone: rare, and looked at by and by."""
+        """Greetings and who has come or gone: rare, and taken before messages."""
         self._subscribers: dict[str, Any] = {}
         self._channels: dict[PartyId, dict[str, Any]] = {}
         """Where messages arrive, by their senders: in Zenoh's own memory, without a thread."""
@@ -99,7 +99,7 @@ class ZenohTransport:
         publisher.put(data)
 
     def listen(self, key: str) -> None:
-        """Wants what is sent under this key."""
+        """Subscribes to what is sent under this key."""
         _, run, sender, _ = key.split("/")
         if run == HELLO:
             self._subscribers[key] = self._session.declare_subscriber(key, self._greeted)
@@ -109,7 +109,7 @@ class ZenohTransport:
         self._channels.setdefault(sender, {})[key] = own.handler
 
     def unlisten(self, key: str) -> None:
-        """Wants it no more."""
+        """Unsubscribes."""
         self._channels.get(key.split("/")[2], {}).pop(key, None)
         self._subscribers.pop(key).undeclare()
 
@@ -189,7 +189,7 @@ class ZenohTransport:
             self.listen(key)
 
     def close(self) -> None:
-        """Leaves."""
+        """Closes the session."""
         self._closed.set()
         self._ticking.join()  # a thread inside Zenoh when Python ends aborts the process
         self._session.close()  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
 """The configuration of Eclipse Zenoh for one party: whom it connects to, and who may do what.
 
 **Connections.** Every connection is TLS with certificates on both sides; plain TCP is only for
-trials, and only to and from the machine itself. A party listens where the plan says and nowhere
-else (Zenoh's own default would be every interface, in plain TCP), dials whom the plan says, and
+trials, and only to and from the machine itself. A party listens at its endpoint in the plan and
+nowhere else (Zenoh's own default would be every interface, in plain TCP), dials its neighbours, and
 finds nobody by itself: multicast and gossip are off. Of two parties that both listen, the one whose
 name sorts later dials. Who is dialled must show a certificate for the host in the plan.
 

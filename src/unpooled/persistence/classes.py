@@ -1,4 +1,4 @@
-"""Estimators, and records such as losses, metrics, policies and traffic.
+"""Estimators, and records such as losses, metrics, policies and traffic, in a model's file.
 
 Classes are looked up only where unpooled exports them, so that files outlive moves inside the
 package. They are made by their constructors, which check what they get.

@@ -1,4 +1,4 @@
-"""A model's file: one zip, written whole or not at all, read with suspicion.
+"""A model's file: one zip, written whole or not at all, of which nothing is trusted when read.
 
 ``model.json`` says what the model is made of (see :mod:`unpooled.persistence.values`), beside it
 are ``arrays/*.npy``, so ``numpy.load`` opens the file too. The same model gives the same bytes.
@@ -147,7 +147,7 @@ def read(file: IO[bytes], name: str = "The file", folder: Path | None = None) ->
     """The model in an open file, which ``name`` calls in a refusal and which is in ``folder``."""
     try:
         with zipfile.ZipFile(file) as archive:
-            model, written = _read(archive, file.seek(0, os.SEEK_END))
+            model, written = _read_archive(archive, file.seek(0, os.SEEK_END))
     except Exception as error:
         # A file is anyone's: zipfile, json, numpy and the values' own constructors each have
         # several ways of saying that it is not what we wrote.
@@ -188,7 +188,7 @@ def _complete(model: Any, name: str, folder: Path | None) -> None:
         ) from error
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
+def _read_archive(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
     """The model, and the format that it is in."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)

@@ -1,4 +1,4 @@
-"""Values of NumPy, SciPy and networkx: scalars, arrays of objects, sparse matrices, graphs."""
+"""Values of NumPy, SciPy and networkx in a model's file: scalars, objects, sparse, graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values become JSON with arrays beside it, and how they come back.
+"""Turns values into JSON with arrays beside it, and back.
 
 None, bools, whole numbers, floats, strings and lists are themselves in JSON, with the NaN and
 Infinity of Python's own ``json``. All else is an object with one key: ``{"array": member}`` for an
@@ -19,7 +19,7 @@ from unpooled.types import Array
 
 
 class Unwritable(Exception):
-    """Says what a value is that a model's file cannot hold."""
+    """Names a value that a model's file cannot hold."""
 
 
 class Unreadable(Exception):
