@@ -79,18 +79,18 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="repeat a paper's experiment")
     reproduce.add_argument("experiment", choices=EXPERIMENTS, help="which one")
     reproduce.add_argument(
-        "--runs", type=_positive, default=10, metavar="N", help="runs (default: %(default)s)"
+        "--runs", type=_positive_number, default=10, metavar="N", help="runs (default: %(default)s)"
     )
     reproduce.add_argument(
         "--plan", type=Path, metavar="FILE", help="for deep-paper: another plan than the paper's"
     )
     reproduce.set_defaults(run=_reproduce)
-    keys.add(commands)
-    network.add(commands)
+    keys.add_keys(commands)
+    network.add_network(commands)
     return parser
 
 
-def _positive(text: str) -> int:
+def _positive_number(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -25,13 +25,13 @@ PUBLIC, SECRET = 0o644, 0o600
 DAYS = 825
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command with its four steps."""
     keys = commands.add_parser("keys", help="make keys and certificates for a network of parties")
     steps = keys.add_subparsers(required=True, metavar="STEP")
-    ca = _step(steps, "ca", _ca, "make the authority that decides who may take part")
+    ca = _add_step(steps, "ca", _ca, "make the authority that decides who may take part")
     ca.add_argument("--name", default="unpooled CA", help="its name (default: %(default)s)")
-    request = _step(steps, "request", _request, "make a party's key and its signing request")
+    request = _add_step(steps, "request", _request, "make a party's key and its signing request")
     request.add_argument("name", metavar="NAME", help="the party's name in the plan")
     request.add_argument(
         "--host",
@@ -39,7 +39,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=[],
         help="a DNS name or address under which others dial it; none if it only dials others",
     )
-    sign = _step(steps, "sign", _sign, "sign a party's request, at the authority")
+    sign = _add_step(steps, "sign", _sign, "sign a party's request, at the authority")
     sign.add_argument("file", type=Path, metavar="FILE.csr", help="the request")
     sign.add_argument(
         "--ca",
@@ -63,7 +63,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
             metavar="DIR",
             help="the folder for new files (default: here)",
         )
-    show = _step(steps, "show", _show, "show what a certificate is for")
+    show = _add_step(steps, "show", _show, "show what a certificate is for")
     show.add_argument("file", type=Path, metavar="FILE.pem", help="the certificate")
 
 
@@ -91,18 +91,18 @@ def create(files: Mapping[Path, tuple[bytes, int]]) -> None:
         raise
 
 
-def _step(
+def _add_step(
     steps: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     run: Callable[[argparse.Namespace], None],
     purpose: str,
 ) -> argparse.ArgumentParser:
     parser = steps.add_parser(name, help=purpose, description=f"{purpose.capitalize()}.")
-    parser.set_defaults(run=partial(_run, run))
+    parser.set_defaults(run=partial(_run_step, run))
     return parser
 
 
-def _run(run: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> None:
+def _run_step(run: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError as error:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _NOTHING_SENT = "Nothing was sent."
 
 
-def add(commands: Any) -> None:
+def add_network(commands: Any) -> None:
     """Adds the three commands."""
     coordinator = commands.add_parser("coordinator", help="coordinate a plan's parties")
     coordinator.add_argument("--resume", action="store_true", help="resume a run that stopped")
     party = commands.add_parser("party", help="take part in a plan with a coordinator")
     peer = commands.add_parser("peer", help="take part in a plan without a coordinator")
-    for command, run in ((coordinator, _coordinator), (party, _party), (peer, _peer)):
+    for command, run in ((coordinator, _run_coordinator), (party, _run_party), (peer, _run_peer)):
         command.add_argument("plan", type=Path, metavar="PLAN", help="the plan, a TOML file")
         if command is not coordinator:
             command.add_argument("--name", required=True, help="this party's name in the plan")
@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
         command.set_defaults(run=run)
 
 
-def _coordinator(options: argparse.Namespace) -> None:
+def _run_coordinator(options: argparse.Namespace) -> None:
     _need_extra()
     from unpooled.deploy.check import refuse_coordinator
     from unpooled.deploy.dryrun import listed
@@ -71,11 +71,11 @@ def _coordinator(options: argparse.Namespace) -> None:
     coordinate(plan, setting, resume=options.resume)
 
 
-def _party(options: argparse.Namespace) -> None:
+def _run_party(options: argparse.Namespace) -> None:
     _take_part(options, star=True)
 
 
-def _peer(options: argparse.Namespace) -> None:
+def _run_peer(options: argparse.Namespace) -> None:
     _take_part(options, star=False)
 
 

@@ -49,7 +49,7 @@ def first_too_long(path: Path, n_columns: int) -> TooLong | None:
     """The first record of more values than columns."""
     for line, values in _records(path):
         if len(values) > n_columns:
-            return TooLong(_place(line), ",".join(values), len(values))
+            return TooLong(_line_place(line), ",".join(values), len(values))
     return None
 
 
@@ -58,10 +58,10 @@ def column(path: Path, index: int, n_columns: int) -> Iterator[tuple[str, str]]:
     records = _records(path, blank=n_columns == 1)
     next(records)
     for line, values in records:
-        yield _place(line), values[index] if index < len(values) else ""
+        yield _line_place(line), values[index] if index < len(values) else ""
 
 
-def _place(line: int) -> str:
+def _line_place(line: int) -> str:
     return f"line {line} (counting the header)"
 
 

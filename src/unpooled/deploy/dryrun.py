@@ -25,11 +25,11 @@ def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[
     who = "each party" if coordinates else name
     yield f"What leaves {who}:"
     for release in protocol.releases:
-        yield from _described(release, d)
+        yield from _release_lines(release, d)
     if isinstance(protocol, StarProtocol):
         yield "What the coordinator sends to each party:"
         for ask in protocol.asks:
-            yield from _described(ask, d)
+            yield from _release_lines(ask, d)
         yield "  result: the final centres, once"
     else:
         yield (
@@ -44,7 +44,7 @@ def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[
     )
 
 
-def _described(release: Release, n_columns: int) -> Iterator[str]:
+def _release_lines(release: Release, n_columns: int) -> Iterator[str]:
     size, numbers = largest_size(release, n_columns), most_numbers(release, n_columns)
     amount = (
         "as many numbers as it chooses" if numbers is None else f"up to {numbers} numbers"

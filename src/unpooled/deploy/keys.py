@@ -159,7 +159,7 @@ def load_key(path: FilePath) -> Key:
     key = _parsed(
         path, lambda content: pem.load_pem_private_key(content, None), wanted, secret=True
     )
-    if isinstance(key, Key) and _accepted(key.public_key()):
+    if isinstance(key, Key) and _is_accepted(key.public_key()):
         return key
     raise InputError(f"{path} is {_UNACCEPTED}.")
 
@@ -174,7 +174,7 @@ def load_request(path: FilePath) -> Request:
 
     wanted = "sound signing request in PEM form; give a .csr file from `unpooled keys request`"
     request, key, signed = _parsed(path, parse, wanted)
-    if not _accepted(key):
+    if not _is_accepted(key):
         raise InputError(f"{path} is for {_UNACCEPTED}.")
     if not signed:
         raise InputError(
@@ -219,7 +219,7 @@ def _read_small(path: FilePath, secret: bool) -> bytes:
         raise InputError(f"{path} {remedy}.") from error
 
 
-def _accepted(key: object) -> TypeGuard[PublicKey]:
+def _is_accepted(key: object) -> TypeGuard[PublicKey]:
     if isinstance(key, ec.EllipticCurvePublicKey):
         return isinstance(key.curve, ec.SECP256R1)
     return isinstance(key, ed25519.Ed25519PublicKey)

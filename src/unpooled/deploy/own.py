@@ -57,10 +57,10 @@ def read_own(path: Path | None) -> Own:
             raise InputError(f"{source} has {key} = {value!r}; give text in quotes.")
     places = {key: path.parent / content[key] for key in _PATHS if key in content}
     named = {key: content[key] for key in _NAMED if key in content}
-    return Own(**places, **named, policy=_policy(content.get("policy", {}), source))
+    return Own(**places, **named, policy=_read_policy(content.get("policy", {}), source))
 
 
-def _policy(table: Any, source: str) -> Policy:
+def _read_policy(table: Any, source: str) -> Policy:
     if not isinstance(table, dict):
         raise InputError(f"{source} has policy = {table!r}; write a table [policy].")
     rest = dict(table)

@@ -77,7 +77,7 @@ def read_plan(path: Path) -> Plan:
     refuse_method(content, source, star=star)
     key = "parties" if star else "peers"
     members = read_members(content, key, source, endpoints=not star)
-    coordinator = _coordinator(content, members, source) if star else None
+    coordinator = _read_coordinator(content, members, source) if star else None
     quorum = _number_of_parties(content, "quorum", len(members), source) if star else None
     plan = Plan(
         source,
@@ -85,14 +85,14 @@ def read_plan(path: Path) -> Plan:
         _read_columns(content, source),
         members,
         coordinator,
-        _whole(content, "seed", 0, 0, source),
+        _read_whole(content, "seed", 0, 0, source),
         Timing(
-            _seconds(content, "round_timeout", 30.0, source),
-            _seconds(content, "patience", 120.0, source),
+            _read_seconds(content, "round_timeout", 30.0, source),
+            _read_seconds(content, "patience", 120.0, source),
         ),
         quorum,
         _number_of_parties(content, "min_parties", len(members), source) or quorum or len(members),
-        _flag(content, "standardise", source),
+        _read_flag(content, "standardise", source),
         () if star else read_edges(content, members, source),
     )
     _check_protocol(plan)
@@ -110,7 +110,7 @@ def _check_keys(content: Mapping[str, Any], source: str, *, star: bool) -> None:
             raise InputError(f"{source} does not say {key}; add it: {known[key]}.")
 
 
-def _coordinator(
+def _read_coordinator(
     content: Mapping[str, Any], members: Mapping[PartyId, Member], source: str
 ) -> Member:
     table = content["coordinator"]
@@ -153,27 +153,27 @@ def _spelt_out(column: str, source: str) -> list[str]:
 def _number_of_parties(content: Mapping[str, Any], key: str, most: int, source: str) -> int | None:
     if key not in content:
         return None
-    parties = _whole(content, key, most, 1, source)
+    parties = _read_whole(content, key, most, 1, source)
     if parties > most:
         raise InputError(f"{source} has {key} = {parties}, but there are {most} parties.")
     return parties
 
 
-def _whole(content: Mapping[str, Any], key: str, default: int, least: int, source: str) -> int:
+def _read_whole(content: Mapping[str, Any], key: str, default: int, least: int, source: str) -> int:
     try:
         return whole(key, content.get(key, default), least, 2**32 - 1)
     except UnpooledError as error:
         raise InputError(f"{source}: {error}") from None
 
 
-def _seconds(content: Mapping[str, Any], key: str, default: float, source: str) -> float:
+def _read_seconds(content: Mapping[str, Any], key: str, default: float, source: str) -> float:
     try:
         return number(key, content.get(key, default), above=0.0, most=1e6)
     except UnpooledError as error:
         raise InputError(f"{source}: {error}") from None
 
 
-def _flag(content: Mapping[str, Any], key: str, source: str) -> bool:
+def _read_flag(content: Mapping[str, Any], key: str, source: str) -> bool:
     value = content.get(key, False)
     if not isinstance(value, bool):
         raise InputError(f"{source} has {key} = {value!r}; write true or false.")

@@ -47,7 +47,7 @@ def coordinate(plan: Plan, setting: RunSetting, *, resume: bool) -> None:
         )
         with closing(run):
             setting.report({"event": "waiting", "for": plan.names})
-            result = _run(run)
+            result = _run_role(run)
             results.write_model(state, plan, result)
             results.write_centers(state, plan, result)
             rounds = [
@@ -83,7 +83,7 @@ def take_part(
         )
         with closing(party):
             setting.report({"event": "waiting", "for": [COORDINATOR]})
-            result = _run(party)
+            result = _run_role(party)
             labels = results.star_labels(protocol, parties.rows, result)
             results.write_labels(state, labels, rows.ids)
             results.write_model(state, plan, result, shared_only=True)
@@ -118,7 +118,7 @@ def run_peer(
         )
         with closing(peer):
             setting.report({"event": "waiting", "for": list(peer.neighbours)})
-            result = _run(peer)
+            result = _run_role(peer)
             mine = {key: value[0] for key, value in result.items()}
             labels = nearest(
                 parties.rows, parties.owner, result["centers"], plan.estimator._loss().dissimilarity
@@ -133,7 +133,7 @@ def run_peer(
     _done(state, plan, peer.members, setting)
 
 
-def _run(role: StarCoordinator | StarParty | MeshPeer) -> Body:
+def _run_role(role: StarCoordinator | StarParty | MeshPeer) -> Body:
     with serving() as serve:
         result: Body = serve(lambda _: role.run(), [None])[0]
     return result

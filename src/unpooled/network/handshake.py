@@ -62,7 +62,7 @@ class TheirHello(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Agreed:
+class AgreedKeys:
     """What follows from both hellos: nobody but these two processes has the keys."""
 
     hello: TheirHello
@@ -85,10 +85,10 @@ def new_share() -> X25519PrivateKey:
 def make_hello(ends: LinkEnds, share: X25519PrivateKey) -> bytes:
     """Our hello."""
     body = {
-        "plan": _array(ends.plan),
-        "nonce": _array(secrets.token_bytes(32)),
-        "share": _array(share.public_key().public_bytes_raw()),
-        "certificate": _array(ends.me.certificate),
+        "plan": _byte_array(ends.plan),
+        "nonce": _byte_array(secrets.token_bytes(32)),
+        "share": _byte_array(share.public_key().public_bytes_raw()),
+        "certificate": _byte_array(ends.me.certificate),
     }
     return encode(Post(HELLO, ends.incarnation, body))
 
@@ -101,7 +101,7 @@ def read_hello(encoded: bytes, incarnation: int, body: Body) -> TheirHello:
     return TheirHello(encoded, incarnation, plan, nonce, share, certificate)
 
 
-def agree(ends: LinkEnds, share: X25519PrivateKey, ours: bytes, hello: TheirHello) -> Agreed:
+def agree(ends: LinkEnds, share: X25519PrivateKey, ours: bytes, hello: TheirHello) -> AgreedKeys:
     """What follows from our hello and theirs."""
     if len(hello.share) != 32 or len(hello.nonce) != 32:
         raise ends.refusal("malformed", "a greeting with a share or nonce of another length")
@@ -119,19 +119,19 @@ def agree(ends: LinkEnds, share: X25519PrivateKey, ours: bytes, hello: TheirHell
         return AESGCM(HKDF(hashes.SHA256(), 32, transcript, info).derive(secret))
 
     run = sha256(b"run" + transcript).digest()[:16]
-    return Agreed(hello, transcript, run, key(ends.me.name), key(ends.other))
+    return AgreedKeys(hello, transcript, run, key(ends.me.name), key(ends.other))
 
 
-def make_accept(ends: LinkEnds, agreed: Agreed) -> bytes:
+def make_accept(ends: LinkEnds, agreed: AgreedKeys) -> bytes:
     """Our signature of the transcript: that we are who our certificate names."""
-    signature = ends.me.sign(_accepted(agreed.transcript, ends.me.name))
-    body = {"signature": _array(signature), "run": _array(agreed.run)}
+    signature = ends.me.sign(_signed_by_accept(agreed.transcript, ends.me.name))
+    body = {"signature": _byte_array(signature), "run": _byte_array(agreed.run)}
     return encode(Post(ACCEPT, ends.incarnation, body))
 
 
-def refuse_bad_accept(ends: LinkEnds, agreed: Agreed, body: Body) -> None:
+def refuse_bad_accept(ends: LinkEnds, agreed: AgreedKeys, body: Body) -> None:
     """Refuses an accept that the key of the other side's certificate did not sign."""
-    content = _accepted(agreed.transcript, ends.other)
+    content = _signed_by_accept(agreed.transcript, ends.other)
     certificate = agreed.hello.certificate
     trusted = ends.me.key is None and not certificate  # plain connections on one machine
     if not trusted and not signed(certificate, content, field_bytes(body, "signature")):
@@ -146,10 +146,10 @@ def field_bytes(body: Body, name: str) -> bytes:
     return value.tobytes()
 
 
-def _accepted(transcript: bytes, name: PartyId) -> bytes:
+def _signed_by_accept(transcript: bytes, name: PartyId) -> bytes:
     """What an accept signs; with the name, neither side's can be sent back as the other's."""
     return sha256(b"accept" + transcript + name.encode("ascii")).digest()
 
 
-def _array(value: bytes) -> Array:
+def _byte_array(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8)

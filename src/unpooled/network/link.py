@@ -29,7 +29,7 @@ from unpooled.network.handshake import (
     ACCEPT,
     GREETING_LIMITS,
     HELLO,
-    Agreed,
+    AgreedKeys,
     LinkEnds,
     TheirHello,
     agree,
@@ -110,7 +110,7 @@ class Link:
         self._share = new_share()
         self.hello = make_hello(self._ends, self._share)
         self._channel: SealedChannel | None = None
-        self._pending: Agreed | None = None
+        self._pending: AgreedKeys | None = None
         """Agreed upon with a process of the other side that has not shown yet who it is."""
         self.early = b""
         """The first message of that process, to be received again once the link is up."""
@@ -128,7 +128,7 @@ class Link:
         """The run's names under which messages may come."""
         return {agreed.run_name for agreed in self._agreed()}
 
-    def _agreed(self) -> list[Agreed]:
+    def _agreed(self) -> list[AgreedKeys]:
         """With the process that the link is up to, and with one that may take its place."""
         known = (None if self._channel is None else self._channel.agreed, self._pending)
         return [agreed for agreed in known if agreed is not None]
@@ -217,7 +217,7 @@ class Link:
         if self._pending is not None:
             self._accept(self._pending)
 
-    def _accept(self, agreed: Agreed) -> None:
+    def _accept(self, agreed: AgreedKeys) -> None:
         self.outbox.append((HELLO, make_accept(self._ends, agreed)))
 
     def _take_accept(self, body: Body) -> Up | None:

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 
 from unpooled.messages.codec import Limits, encode
 from unpooled.messages.message import Message
-from unpooled.network.handshake import Agreed, LinkEnds
+from unpooled.network.handshake import AgreedKeys, LinkEnds
 from unpooled.network.refusal import ANOTHER_PLAN, OLDER
 
 MAGIC = b"UNL1"
@@ -50,7 +50,7 @@ def read_head(ends: LinkEnds, data: bytes, limits: Limits) -> SealedHead:
 class SealedChannel:
     """Seals and opens the messages of one run of a link, in both directions."""
 
-    def __init__(self, ends: LinkEnds, agreed: Agreed, limits: Limits) -> None:
+    def __init__(self, ends: LinkEnds, agreed: AgreedKeys, limits: Limits) -> None:
         self.agreed = agreed
         self._ends = ends
         self._limits = limits

@@ -14,7 +14,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from unpooled.losses import Bregman, Euclidean, Mahalanobis
-from unpooled.persistence.values import Attribute, Kind, Unreadable
+from unpooled.persistence.values import Attribute, Unreadable, ValueKind
 
 _PUBLIC = (
     "unpooled",
@@ -101,10 +101,10 @@ _BREGMAN: dict[str, Callable[..., Bregman]] = {
 
 KINDS = {
     # Functions cannot be written, but how to get them; a loss of other functions is refused.
-    "bregman": Kind(
+    "bregman": ValueKind(
         lambda value: type(value) is Bregman and bool(value.recipe),
         lambda loss: list(loss.recipe),
         lambda recipe: _BREGMAN[recipe[0]](*recipe[1:]),
     ),
-    "object": Kind(is_ours, _apart, _together),
+    "object": ValueKind(is_ours, _apart, _together),
 }

@@ -59,7 +59,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ...     unpooled.load(f"{folder}/model.npz")
     DGC(n_clusters=3, rho=100.0)
     """
-    name, target = _place(path)
+    name, target = _named_path(path)
     draft = target.parent / f".{secrets.token_hex(8)}.part"
     try:
         with draft.open("xb") as file:
@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     model : estimator
         With the same parameters and the same fit.
     """
-    name, source = _place(path)
+    name, source = _named_path(path)
     try:
         with source.open("rb") as file:
             model = read(file, name, source.parent)
@@ -116,7 +116,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     return model
 
 
-def _place(path: str | os.PathLike[str]) -> tuple[str, Path]:
+def _named_path(path: str | os.PathLike[str]) -> tuple[str, Path]:
     """How to call the file in a sentence, and where it is once links are followed."""
     try:
         return repr(os.fspath(path)), Path(path).resolve()
@@ -206,7 +206,7 @@ def _read_archive(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, s
         found: Array = npy.read_array(BytesIO(archive.read(member)), allow_pickle=False)
         return found
 
-    model = values.decode(head["model"], _KINDS, array)
+    model = values.decode_value(head["model"], _KINDS, array)
     if not isinstance(model, BaseEstimator):
         raise Unreadable("holds no estimator")
     return model, head["format"]

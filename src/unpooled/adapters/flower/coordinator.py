@@ -141,7 +141,7 @@ class _Questioner:
             self._recognise(arrived)
             self._count(ask, exchange, number, "down")
             try:
-                reply = _answer(arrived, ask, self._agreement)
+                reply = _answer_in(arrived, ask, self._agreement)
             except UnpooledError as refusal:
                 refusals.append(refusal)
                 continue
@@ -175,7 +175,7 @@ class _Questioner:
         if self._names.setdefault(reply.number, reply.party) != reply.party or (
             len(set(self._names.values())) < len(self._names)
         ):
-            raise _taken(reply)
+            raise _identity_taken(reply)
 
     def _count(
         self, message: Ask | Reply, exchange: int, number: int, way: Literal["up", "down"]
@@ -211,11 +211,11 @@ class _Round:
             self.failures[node] = failure
             return
         if reply.number in self.replies:
-            raise _taken(reply)
+            raise _identity_taken(reply)
         self.replies[reply.number] = reply
 
 
-def _taken(reply: PartyReply) -> ProtocolError:
+def _identity_taken(reply: PartyReply) -> ProtocolError:
     return ProtocolError(
         f"Party {reply.number}, which calls itself {reply.party}, has the number or the name of "
         "another; give every SuperNode a partition-id and a name of its own."
@@ -242,7 +242,7 @@ def _party_reply(message: Message, node: int, ask: Ask, n_parties: int) -> Party
     return reply
 
 
-def _answer(reply: PartyReply, ask: Ask, agreement: Agreement) -> Reply | None:
+def _answer_in(reply: PartyReply, ask: Ask, agreement: Agreement) -> Reply | None:
     """The answer in a party's reply, None if it is withheld; its refusal is raised."""
     if reply.status == "refused":
         raise PolicyRefusal(reply.text)

@@ -73,17 +73,17 @@ def _reply(
     """The party's reply, whatever happens: Flower would send the text of an exception."""
     number, name = -1, f"at node {context.node_id}"
     try:
-        number, name = _identity(context)
-        own = _policy(context.node_config, policy, name)
+        number, name = _party_identity(context)
+        own = _site_policy(context.node_config, policy, name)
         agreement = agreement_of(agreed, context)
         question = question_of(message)
         _refuse_other_runs(question, agreement, number, name)
         _refuse_misfits(question, agreement, name)
-        data = _data(load_data(context), name, agreement)
+        data = _party_data(load_data(context), name, agreement)
         party = IdempotentParty(
             PartyRuntime(agreement.protocol, data, (agreement.seed, number), own)
         )
-        answer = _answer(question, party, number, context)
+        answer = _answer_to(question, party, number, context)
     except (LedgerRefusal, ProtocolError, WireError) as error:
         _LOG.warning("Nothing is sent: %s", error)
         status = "outdated" if isinstance(error, Outdated) else "failed"
@@ -99,7 +99,7 @@ def _reply(
     return PartyReply(number, name, "answer", answer)
 
 
-def _identity(context: Context) -> tuple[int, PartyId]:
+def _party_identity(context: Context) -> tuple[int, PartyId]:
     """The party's number and name."""
     number = context.node_config.get("partition-id")
     if type(number) is not int or number < 0:
@@ -116,7 +116,7 @@ def _identity(context: Context) -> tuple[int, PartyId]:
     return number, name
 
 
-def _policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
+def _site_policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
     """The site's own policy, or the app's where the site gives none."""
     chosen = config.get("policy", given)
     if isinstance(chosen, str) and chosen in POLICIES:
@@ -166,7 +166,7 @@ def _refuse_misfits(question: Question, agreement: Agreement, name: PartyId) -> 
         )
 
 
-def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
+def _party_data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
     """The party's rows as its steps see them, checked like those that ``fit`` takes."""
     table, weights = loaded if isinstance(loaded, tuple) else (loaded, None)
     columns = agreement.columns if isinstance(agreement.columns, tuple) else None
@@ -175,7 +175,7 @@ def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
     return read({name: table}, None, own, expected).parties[0]
 
 
-def _answer(
+def _answer_to(
     question: Question, party: IdempotentParty, number: int, context: Context
 ) -> bytes | None:
     """The answer, after which Flower's state of this run and node has the party's memory."""
