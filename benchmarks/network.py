@@ -49,9 +49,10 @@ from unpooled.network.node import Node
 from unpooled.network.star_coordinator import StarCoordinator
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.star_party import StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.timing import Timing
-from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place, TlsFiles, configuration
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
@@ -136,9 +137,9 @@ def place(name: str, ports: dict[str, int]) -> Place:
     return Place(name, ends.get(name, ""), {other: ends.get(other, "") for other in others(name)})
 
 
-def files(folder: Path, name: str) -> Files:
+def files(folder: Path, name: str) -> TlsFiles:
     """Where the keys are."""
-    return Files(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
+    return TlsFiles(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
 
 
 class Nothing:

@@ -18,7 +18,7 @@ from unpooled.messages.codec import encode
 from unpooled.messages.message import Message, Post
 from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Event
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Deployment, Policy
 from unpooled.protocols.mesh.admm import ADMMKMeans

@@ -23,7 +23,7 @@ from unpooled.network.node import Event
 from unpooled.network.star_coordinator import StarCoordinator
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.star_party import StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Deployment
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD

@@ -34,7 +34,9 @@ from unpooled.network.identity import Identity
 from unpooled.network.node import Node
 from unpooled.network.star_coordinator import StarCoordinator
 from unpooled.network.star_kinds import COORDINATOR
-from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Records
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
 
@@ -43,13 +45,13 @@ _MOST = 16
 
 
 def journal(data: bytes) -> None:
-    """Only StateError comes out of a journal, and what `mend` leaves is read alike again."""
+    """Only StateError comes out of a journal, and what `repair` leaves is read alike again."""
     _read_twice(Records, JOURNAL, journal_of(Tape(data)))
 
 
 def ledger(data: bytes) -> None:
     """The same of a ledger."""
-    _read_twice(chained, LEDGER, ledger_of(Tape(data)))
+    _read_twice(read_ledger, LEDGER, ledger_of(Tape(data)))
 
 
 def _read_twice(reader, file: str, content: bytes) -> None:
@@ -57,7 +59,7 @@ def _read_twice(reader, file: str, content: bytes) -> None:
         path = folder / file
         path.write_bytes(content)
         try:
-            first = list(reader(path, mend=True))
+            first = list(reader(path, repair=True))
         except StateError:
             return
         assert list(reader(path)) == first

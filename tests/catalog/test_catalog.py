@@ -19,7 +19,7 @@ from tests.network.site import write_plan
 from tests.protocols.test_attacks import digits, recovered
 from unpooled import catalog, estimators
 from unpooled.catalog import Method
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.testing import conformance

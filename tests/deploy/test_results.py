@@ -15,8 +15,9 @@ from tests.network.site import tables, write_plan
 from tests.sentences import refuses
 from unpooled.data.sources import Ids
 from unpooled.deploy import results
-from unpooled.deploy.plan import Plan, read_plan
-from unpooled.network.storage.state import StateDirectory
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.plan_file import read_plan
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.persistence import file
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.prepare.standardise import MEAN, SCALE, in_units

@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 import unpooled
 from tests.sentences import refuses
 from unpooled import baselines, losses
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.kernels.lloyd.fuzzy import memberships
 from unpooled.preprocessing import StandardScaler
 from unpooled.privacy.policy import DEPLOYMENT, ReleaseRequest

@@ -26,7 +26,7 @@ from tests.network.test_equal import _over_tls, _parties
 from tests.processors.fits import models
 from unpooled.errors import UnpooledError
 from unpooled.messages.codec import encode
-from unpooled.network.storage.state import LEDGER, chained
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.privacy.policy import DEPLOYMENT, STUDY
 from unpooled.testing import _World
 
@@ -90,7 +90,7 @@ def over_tls() -> dict[str, np.ndarray]:
             finally:
                 network.close()
             for who, result in network.results.items():
-                lines = chained(network.folder / who / LEDGER)
+                lines = read_ledger(network.folder / who / LEDGER)
                 digests = [line["digest"] for line in lines if "again" not in line]
                 key = f"{name} | tls {who}"
                 found |= {f"{key} | {field}": np.array(value) for field, value in result.items()}

@@ -23,7 +23,7 @@ import unpooled
 from unpooled.deploy import keys
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.star_kinds import COORDINATOR
-from unpooled.network.zenoh import Files
+from unpooled.network.zenoh_config import TlsFiles
 from unpooled.types import Parties
 
 HOST = "127.0.0.1"
@@ -65,9 +65,9 @@ class Authority:
         return fingerprint(certificate.public_bytes(Encoding.DER))
 
 
-def files_of(folder: Path, name: str) -> Files:
+def files_of(folder: Path, name: str) -> TlsFiles:
     """What the transport reads."""
-    return Files(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
+    return TlsFiles(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
 
 
 def identity_of(folder: Path, name: str, called: str = "") -> Identity:

@@ -18,7 +18,7 @@ import pytest
 from tests.network.hub import Hub
 from tests.network.site import Authority, Site, hash_of, identity_of, mesh, star, tables, until
 from tests.network.threads import Network
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
 from unpooled.graphs.reading import topology
 from unpooled.network.mesh import MeshPeer
@@ -26,7 +26,8 @@ from unpooled.network.refusal import difference
 from unpooled.network.star_coordinator import StarCoordinator
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.star_party import StarParty
-from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
@@ -365,7 +366,7 @@ def test_programs_whose_files_were_changed_say_so_and_end(
         plan = read_plan(site.plan)
         for name in ("P1", COORDINATOR):
             state = StateDirectory(site.folder / f"{name}.run", plan.hash.hex(), name)
-            lines = Chain(state.path / LEDGER)
+            lines = LedgerFile(state.path / LEDGER)
             lines.append({"exchange": 0, "kind": "centroids", "digest": "0" * 64})
             lines.close()
             state.close()

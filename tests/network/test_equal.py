@@ -25,7 +25,8 @@ from tests.network.site import (
 from tests.network.threads import Network
 from unpooled.graphs.reading import topology
 from unpooled.network.star_kinds import COORDINATOR
-from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.prepare.standardise import in_units

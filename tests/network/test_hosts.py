@@ -16,7 +16,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring, until
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.simulate import run_mesh
 from unpooled.types import Parties

@@ -20,7 +20,7 @@ from unpooled.network.node import Node, Transport, telling_others
 from unpooled.network.star_coordinator import StarCoordinator
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.star_party import StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Policy
 from unpooled.privacy.traffic import Traffic

@@ -21,7 +21,9 @@ from unpooled.messages.message import Message, Post
 from unpooled.messages.release import Release
 from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node
-from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Records
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
@@ -211,7 +213,7 @@ def same_network(network: Network, expected: Run) -> None:
 
 
 def lines_of(network: Network, name: str) -> list[dict[str, Any]]:
-    return [line for line in chained(network.folder / name / LEDGER) if "digest" in line]
+    return [line for line in read_ledger(network.folder / name / LEDGER) if "digest" in line]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,7 +1,7 @@
 """Reads what people pass as ``X``: one table with groups, or one table per party.
 
 Estimators, metrics and everything else that takes rows read them here, so that all take the same
-forms and refuse the same mistakes in the same words.
+forms and refuse the same mistakes in the same sentences.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from unpooled.deploy.plan import Plan
 from unpooled.errors import ProtocolError
 from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels.assignment.centers import label
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.persistence.file import write
 from unpooled.preprocessing import StandardScaler
 from unpooled.preprocessing.carrying import carry_scaler

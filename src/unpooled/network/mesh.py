@@ -59,7 +59,9 @@ from unpooled.network.neighbour import (
 from unpooled.network.node import CONTROL, Node
 from unpooled.network.peer_inbox import Inbox
 from unpooled.network.posts import OwnPosts, TheirPosts
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 from unpooled.network.termination import (
     PROBE,
     Termination,
@@ -115,7 +117,7 @@ class MeshPeer:
         self.number = names.index(self.name)
         self._timing = timing
         self._observe = observe
-        self._lines = Chain(state.path / LEDGER, to_disk=False)
+        self._lines = LedgerFile(state.path / LEDGER, to_disk=False)
         self._journal = Journal(state.path / JOURNAL, to_disk=False)
         self._posts = OwnPosts(node, self._lines)
         self._theirs = TheirPosts(self.name, node, peer.releases)

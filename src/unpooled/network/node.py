@@ -31,10 +31,13 @@ from unpooled.errors import (
 )
 from unpooled.messages.codec import LIMITS, Limits
 from unpooled.messages.message import Message, Post
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity
-from unpooled.network.link import HELLO, Known, Link, Received, Refused, Up
+from unpooled.network.link import Known, Link, Received, Refused, Up
 from unpooled.network.refusal import OLDER
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.throttle import worth_logging
+from unpooled.text import printable
 from unpooled.types import Array, PartyId
 
 _LOG = logging.getLogger("unpooled.network")
@@ -180,7 +183,7 @@ class Node:
         """Counts something that is not taken, and says so in the log: often at first."""
         self.refused[name, reason] += 1
         times = self.refused[name, reason]
-        if times <= 3 or times & (times - 1) == 0:  # then the 4th, 8th, 16th ...
+        if worth_logging(times):
             _LOG.warning("%s (%s, %d times so far)", sentence, reason, times)
 
     def leave(self, why: str, who: PartyId = "", seconds: float = 5.0) -> None:
@@ -329,7 +332,7 @@ def words(text: str) -> Array:
 def spoken(message: Message, field: str = "why") -> str:
     """The text in a message, without what a terminal would obey."""
     text = message.body.get(field, np.empty(0, np.uint8)).tobytes()[:4000].decode(errors="replace")
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable(text)
 
 
 def _known(state: StateDirectory) -> dict[PartyId, Known]:

@@ -12,7 +12,7 @@ from unpooled.messages.message import Message, Post
 from unpooled.messages.release import Release
 from unpooled.network.neighbour import Neighbour, Outgoing, same_form
 from unpooled.network.node import Node
-from unpooled.network.storage.state import Chain
+from unpooled.network.storage.ledger_file import LedgerFile
 from unpooled.runtime.peer import stands
 from unpooled.types import PartyId
 
@@ -23,7 +23,7 @@ _PAUSE = 0.1
 class OwnPosts:
     """What this peer sends: a line in its ledger's file before the first transmission."""
 
-    def __init__(self, node: Node, lines: Chain) -> None:
+    def __init__(self, node: Node, lines: LedgerFile) -> None:
         self._node = node
         self._lines = lines
         self._logged = {str(line.get("exchange")) for line in lines.lines}

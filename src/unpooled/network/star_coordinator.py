@@ -39,7 +39,9 @@ from unpooled.network.star_kinds import (
     RUN,
     RUN_LENGTH,
 )
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 from unpooled.network.timing import Timing
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.coordinator import CoordinatorRuntime, Exchange
@@ -92,7 +94,7 @@ class StarCoordinator:
         self._timing = timing
         self._observe = observe
         self._journal = Journal(state.path / JOURNAL)
-        self._lines = Chain(state.path / LEDGER)
+        self._lines = LedgerFile(state.path / LEDGER)
         self._run = state.read("run") or secrets.token_bytes(RUN_LENGTH)
         state.write("run", self._run)
         self._ready: set[PartyId] = set()

@@ -45,7 +45,9 @@ from unpooled.network.star_kinds import (
     RUN,
     RUN_LENGTH,
 )
-from unpooled.network.storage.state import LEDGER, Chain, Latest, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.latest import Latest
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 from unpooled.network.timing import Timing
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.idempotent import IdempotentParty
@@ -75,7 +77,7 @@ class StarParty:
         self._state = state
         self._timing = timing
         self._observe = observe
-        self._lines = Chain(state.path / LEDGER)
+        self._lines = LedgerFile(state.path / LEDGER)
         self._logged = {str(line["digest"]) for line in self._lines.lines if "digest" in line}
         self._memory = Latest(state, "memory")
         memory = self._memory.value

@@ -20,7 +20,7 @@ from unpooled.network.link import Received
 from unpooled.network.membership import Membership
 from unpooled.network.neighbour import NEVER, Neighbour
 from unpooled.network.node import CONTROL, Event, Node
-from unpooled.network.storage.state import Journal
+from unpooled.network.storage.journal import Journal
 from unpooled.network.timing import Timing
 from unpooled.types import PartyId
 

@@ -1,4 +1,4 @@
-"""Estimators, and records such as losses, metrics, policies and traffic.
+"""Estimators, and records such as losses, metrics, policies and traffic, in a model's file.
 
 Files name a class by what it is and what it is called ("method", "KFED"), never by a module, so
 that they outlive moves inside the package. Classes are made by their constructors, which check what
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 from unpooled import catalog
 from unpooled.losses import Bregman, Euclidean, Mahalanobis
-from unpooled.persistence.values import Attribute, Kind, Unreadable
+from unpooled.persistence.values import Attribute, Unreadable, ValueKind
 
 _HOMES = {
     "method": "unpooled",
@@ -111,10 +111,10 @@ _BREGMAN: dict[str, Callable[..., Bregman]] = {
 
 KINDS = {
     # Functions cannot be written, but how to get them; a loss of other functions is refused.
-    "bregman": Kind(
+    "bregman": ValueKind(
         lambda value: type(value) is Bregman and bool(value.recipe),
         lambda loss: list(loss.recipe),
         lambda recipe: _BREGMAN[recipe[0]](*recipe[1:]),
     ),
-    "object": Kind(is_ours, _apart, _together),
+    "object": ValueKind(is_ours, _apart, _together),
 }

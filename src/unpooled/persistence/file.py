@@ -1,4 +1,4 @@
-"""A model's file: one zip, written whole or not at all, read with suspicion.
+"""A model's file: one zip, written whole or not at all, of which nothing is trusted when read.
 
 ``model.json`` says what the model is made of (see :mod:`unpooled.persistence.values`), beside it
 are ``arrays/*.npy``, so ``numpy.load`` opens the file too. The same model gives the same bytes.
@@ -61,7 +61,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ...     unpooled.load(f"{folder}/model.npz")
     DGC(n_clusters=3, rho=100.0)
     """
-    name, target = _place(path)
+    name, target = _named_path(path)
     draft = target.parent / f".{secrets.token_hex(8)}.part"
     try:
         with draft.open("xb") as file:
@@ -103,7 +103,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     model : estimator
         With the same parameters and the same fit.
     """
-    name, source = _place(path)
+    name, source = _named_path(path)
     try:
         with source.open("rb") as file:
             model = read(file, name, source.parent)
@@ -118,7 +118,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     return model
 
 
-def _place(path: str | os.PathLike[str]) -> tuple[str, Path]:
+def _named_path(path: str | os.PathLike[str]) -> tuple[str, Path]:
     """How to call the file in a sentence, and where it is once links are followed."""
     try:
         return repr(os.fspath(path)), Path(path).resolve()
@@ -149,7 +149,7 @@ def read(file: IO[bytes], name: str = "The file", folder: Path | None = None) ->
     """The model in an open file, which ``name`` calls in a refusal and which is in ``folder``."""
     try:
         with zipfile.ZipFile(file) as archive:
-            model, written = _read(archive, file.seek(0, os.SEEK_END))
+            model, written = _read_archive(archive, file.seek(0, os.SEEK_END))
     except Exception as error:
         # A file is anyone's: zipfile, json, numpy and the values' own constructors each have
         # several ways of saying that it is not what we wrote.
@@ -190,7 +190,7 @@ def _complete(model: Any, name: str, folder: Path | None) -> None:
         ) from error
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
+def _read_archive(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
     """The model, and the format that it is in."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
@@ -208,7 +208,7 @@ def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
         found: Array = npy.read_array(BytesIO(archive.read(member)), allow_pickle=False)
         return found
 
-    model = values.decode(head["model"], _KINDS, array)
+    model = values.decode_value(head["model"], _KINDS, array)
     if not isinstance(model, BaseEstimator):
         raise Unreadable("holds no estimator")
     return model, head["format"]

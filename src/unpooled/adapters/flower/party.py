@@ -15,8 +15,8 @@ from unpooled.adapters.flower.envelope import (
     LONGEST,
     Agreed,
     Outdated,
+    PartyReply,
     Question,
-    Word,
     agreement_of,
     question_of,
     record,
@@ -57,48 +57,49 @@ def client_app(
 
     @app.query(ACTION)
     def answer(message: Message, context: Context) -> Message:
-        return Message(record(_said(message, context, agreed, load_data, policy)), reply_to=message)
+        reply = _reply(message, context, agreed, load_data, policy)
+        return Message(record(reply), reply_to=message)
 
     return app
 
 
-def _said(
+def _reply(
     message: Message,
     context: Context,
     agreed: Agreed,
     load_data: Callable[[Context], Any],
     policy: str | Policy,
-) -> Word:
-    """What the party says, whatever happens: the words of an exception would leave it."""
+) -> PartyReply:
+    """The party's reply, whatever happens: Flower would send the text of an exception."""
     number, name = -1, f"at node {context.node_id}"
     try:
-        number, name = _identity(context)
-        own = _policy(context.node_config, policy, name)
+        number, name = _party_identity(context)
+        own = _site_policy(context.node_config, policy, name)
         agreement = agreement_of(agreed, context)
         question = question_of(message)
         _refuse_other_runs(question, agreement, number, name)
         asked = _asked(question, agreement, name)
-        data = _data(load_data(context), name, agreement)
+        data = _party_data(load_data(context), name, agreement)
         party = IdempotentParty(
             PartyRuntime(agreement.protocol, data, (agreement.seed, number), own)
         )
-        answer = _answer(question, asked, party, number, context)
+        answer = _answer_to(question, asked, party, number, context)
     except (LedgerRefusal, ProtocolError, WireError) as error:
         _LOG.warning("Nothing is sent: %s", error)
         status = "outdated" if isinstance(error, Outdated) else "failed"
         if isinstance(error, PolicyRefusal):
             status = "refused"
-        return Word(number, name, status, text=str(error))
+        return PartyReply(number, name, status, text=str(error))
     except Exception as error:
         _LOG.exception("Nothing is sent.")
         text = f"Party {name} cannot answer ({type(error).__name__}); its own log says why."
-        return Word(number, name, "failed", text=text)
+        return PartyReply(number, name, "failed", text=text)
     if answer is None:
-        return Word(number, name, "withheld")
-    return Word(number, name, "answer", answer.data)
+        return PartyReply(number, name, "withheld")
+    return PartyReply(number, name, "answer", answer.data)
 
 
-def _identity(context: Context) -> tuple[int, PartyId]:
+def _party_identity(context: Context) -> tuple[int, PartyId]:
     """The party's number and name."""
     number = context.node_config.get("partition-id")
     if type(number) is not int or number < 0:
@@ -110,13 +111,13 @@ def _identity(context: Context) -> tuple[int, PartyId]:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST:
         raise ProtocolError(
             f"Party {number} has name={name!r:.80} in its SuperNode's node config, which must be "
-            "words."
+            "text."
         )
     return number, name
 
 
-def _policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
-    """The site's own policy, or the app's where the site says nothing."""
+def _site_policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
+    """The site's own policy, or the app's where the site gives none."""
     chosen = config.get("policy", given)
     if isinstance(chosen, str) and chosen in POLICIES:
         chosen = POLICIES[chosen]
@@ -166,7 +167,7 @@ def _asked(question: Question, agreement: Agreement, name: PartyId) -> Encoded:
     return Encoded(ask, question.question)
 
 
-def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
+def _party_data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
     """The party's rows as its steps see them, checked like those that ``fit`` takes."""
     table, weights = loaded if isinstance(loaded, tuple) else (loaded, None)
     columns = agreement.columns if isinstance(agreement.columns, tuple) else None
@@ -175,10 +176,10 @@ def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
     return read({name: table}, None, own, expected).parties[0]
 
 
-def _answer(
+def _answer_to(
     question: Question, asked: Encoded, party: IdempotentParty, number: int, context: Context
 ) -> Encoded | None:
-    """The answer, after which Flower's state of this run and node has what the party remembers."""
+    """The answer, after which Flower's state of this run and node has the party's memory."""
     key = f"{KEY}.{context.run_id}"
     kept = context.state.config_records.get(key, ConfigRecord()).get("memory")
     if isinstance(kept, bytes):
