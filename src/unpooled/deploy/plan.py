@@ -1,8 +1,8 @@
 """The plan of a run: who does what with whom, agreed on by all before anything is sent.
 
-Plans are compared by their hash, SHA-256 of the parsed content as JSON with sorted keys, and of the
-parties' names in order. So two files that differ in comments and spaces only are the same plan.
-Plans are read by :mod:`unpooled.deploy.plan_file`.
+Plans are compared by their hash, SHA-256 of the parsed content, of the parties' names in order, and
+of the protocol's name and version (:mod:`unpooled.runtime.identity`). So two files that differ in
+comments and spaces only are the same plan. Plans are read by :mod:`unpooled.deploy.plan_file`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.timing import Timing
+from unpooled.runtime.identity import run_identity
 from unpooled.types import PartyId
 
 _MOST_IN_SHORT = 64
@@ -59,9 +60,8 @@ class Plan:
 
     @cached_property
     def hash(self) -> bytes:
-        """SHA-256 of the parsed content; the order of parties counts, that of other keys not."""
-        text = json.dumps([self.content, self.names], sort_keys=True, ensure_ascii=True)
-        return sha256(text.encode()).digest()
+        """What tells this run from others; the order of parties counts, that of other keys not."""
+        return run_identity([self.content, self.names], self.protocol)
 
     @cached_property
     def parts(self) -> dict[str, str]:

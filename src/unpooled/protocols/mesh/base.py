@@ -209,6 +209,8 @@ class MeshProtocol(ABC):
     """An algorithm between peers: its parameters, what it may release, and one peer's part."""
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Rises whenever a peer of the old and one of the new could not talk."""
 
     @property
     @abstractmethod

@@ -46,6 +46,7 @@ class Moments(StarProtocol):
     """The protocol."""
 
     name: ClassVar[str] = "moments"
+    version: ClassVar[int] = 2
 
     @property
     def releases(self) -> tuple[Release, ...]:

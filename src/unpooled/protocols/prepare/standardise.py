@@ -34,6 +34,7 @@ class Standardise(Preparation):
 
     keeps_rows: ClassVar[bool] = False
     name: ClassVar[str] = "standardise"
+    version: ClassVar[int] = 2
 
     @property
     def parameters(self) -> Release:

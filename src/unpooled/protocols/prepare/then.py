@@ -42,6 +42,8 @@ class Preparation(ABC):
     """How rows are mapped before they are clustered, and how that is found without pooling."""
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Rises with every change after which old and new could not talk."""
     n_columns: int | None = None
     """Columns of mapped rows; None if they are as many as before."""
     keeps_rows: ClassVar[bool] = True

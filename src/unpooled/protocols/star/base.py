@@ -37,6 +37,8 @@ class StarProtocol(ABC):
     """An algorithm with a coordinator: its parameters, both sides, what parties may release."""
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Rises whenever a party of the old and a coordinator of the new one could not talk."""
 
     @property
     @abstractmethod
