@@ -26,13 +26,13 @@ import torch
 from timing import by_turns, machine, seconds
 from torch.nn import functional
 
+from unpooled.data.parties import Parties, PartyData
 from unpooled.deep import ConvNet, ResNet18
 from unpooled.deep.augmentation import NATURAL
 from unpooled.deep.protocol import DeepClustering
 from unpooled.deep.training import Training
 from unpooled.protocols.star.feca import FeCA
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties, PartyData
 
 CASES = {
     "ConvNet, width 24, batches of 64": (partial(ConvNet, 3, 24), 512, 64),

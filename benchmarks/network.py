@@ -39,6 +39,7 @@ import zenoh
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from unpooled.data.parties import Parties, PartyData
 from unpooled.deploy import keys
 from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Post, Summary
@@ -61,7 +62,7 @@ from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, Parties, PartyData
+from unpooled.types import Body
 
 NUMBERS = 10_000
 PEERS = ("N0", "N1", "N2", "N3")

@@ -12,6 +12,7 @@ from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.stars import quiet
 from fuzz.tape import Tape, changed
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.graphs.reading import topology
 from unpooled.messages.codec import encode
@@ -29,7 +30,6 @@ from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.runtime.peer import PeerRuntime
-from unpooled.types import Parties
 
 NAMES = ("A", "B", "C", "D")
 NEIGHBOURS = ("B", "D")

@@ -14,6 +14,7 @@ from fuzz.scratch import Scratch
 from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.tape import Tape, changed
 from unpooled import catalog
+from unpooled.data.parties import Parties
 from unpooled.deploy import results
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
 from unpooled.messages.codec import Encoded, decode, encode
@@ -44,7 +45,7 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.runtime.coordinator import CoordinatorRuntime
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 NAMES = ("A", "B", "C")
 PARTIES = Parties.of(list(np.random.default_rng(3).normal(size=(3, 14, 2))), names=NAMES)

@@ -8,7 +8,7 @@ import numpy as np
 
 import unpooled
 from unpooled import catalog
-from unpooled.types import Parties
+from unpooled.data.parties import Parties
 
 
 def nobody(n_parties: int = 5, n_columns: int = 2) -> Parties:

@@ -14,13 +14,13 @@ from sklearn.preprocessing import StandardScaler as Pooled
 
 from tests.sentences import refuses
 from unpooled import FeCA
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, ProtocolError
 from unpooled.messages.message import Reply
 from unpooled.preprocessing import StandardScaler
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment
 from unpooled.protocols.prepare.moments import Moments
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties
 
 
 def tables(offset: float = 0.0, sizes: tuple[int, ...] = (1, 7, 30, 12)) -> list[np.ndarray]:

@@ -22,6 +22,8 @@ from sklearn.utils import Bunch
 from unpooled.errors import DataUnavailable, InputError
 from unpooled.types import Array, FloatArray, IntArray
 
+__all__ = ["available", "load"]
+
 FOLDER_VARIABLE = "UNPOOLED_DATA"
 
 

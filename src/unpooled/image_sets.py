@@ -28,6 +28,8 @@ from unpooled.datasets import FOLDER_VARIABLE
 from unpooled.errors import DataUnavailable, InputError
 from unpooled.types import IntArray
 
+__all__ = ["load_images"]
+
 Images = NDArray[np.uint8]
 ImagesAndClasses = tuple[Images, IntArray]
 NAMES = ("cifar10", "cifar100", "tiny-imagenet")

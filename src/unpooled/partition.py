@@ -15,6 +15,8 @@ from unpooled.checks import whole
 from unpooled.errors import InputError
 from unpooled.types import BoolArray, IntArray
 
+__all__ = ["balanced", "by_class", "dirichlet", "iid"]
+
 RandomState: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
 
 DIRICHLET_TRIES = 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.catalog import toy_protocol
+from unpooled.data.parties import Parties
 from unpooled.estimators.star import StarEstimator
-from unpooled.types import Parties
 
 
 class ToyMean(StarEstimator):

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.messages.message import Ask, Summary
 from unpooled.messages.release import COLUMNS, Release
 from unpooled.protocols.prepare.moments import used_weights, weighted_sum
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, PartyData
+from unpooled.types import Body
 
 
 @dataclass(frozen=True)

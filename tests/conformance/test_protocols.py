@@ -14,7 +14,8 @@ from _pytest.mark import ParameterSet
 import unpooled.protocols
 from tests import tables
 from tests.conformance import toys
-from unpooled import losses, types
+from unpooled import losses
+from unpooled.data import parties
 from unpooled.messages import message
 from unpooled.messages.codec import body_size
 from unpooled.privacy import ledger
@@ -151,7 +152,7 @@ def test_a_layout_that_is_let_in_is_noticed(
     protocol: MeshProtocol | StarProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert failed_rules(protocol) == set()
-    for module in (types, message):
+    for module in (parties, message):
         monkeypatch.setattr(module, "in_c_order", lambda values: values)
     assert failed_rules(protocol) == {"memory_layout_is_irrelevant"}
 

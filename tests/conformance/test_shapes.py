@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.test_protocols import TABLE
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal
 from unpooled.graphs.reading import topology
 from unpooled.messages.codec import body_size
@@ -31,7 +32,7 @@ from unpooled.protocols.star.kfed import KFED
 from unpooled.protocols.star.matched import MatchedAveraging
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.simulate import Options, run_mesh, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 PROTOCOLS = {
     **TABLE,

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.test_protocols import TABLE
 from unpooled import parallel
+from unpooled.data.parties import Parties, PartyData
 from unpooled.data.rows import MappedRows, SelectedRows
 from unpooled.errors import PolicyRefusal, UnpooledError
 from unpooled.messages.codec import encode
@@ -18,7 +19,6 @@ from unpooled.privacy.policy import DEPLOYMENT, STUDY, Policy
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.coordinator import CoordinatorRuntime
 from unpooled.runtime.party import PartyRuntime
-from unpooled.types import Parties, PartyData
 
 STAR = {name: own for name, own in TABLE.items() if isinstance(own, StarProtocol)}
 BY_CHUNKS = {

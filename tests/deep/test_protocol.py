@@ -12,6 +12,7 @@ import torch
 from sklearn.cluster import KMeans
 
 from tests.deep.plain import IMAGES, Dropping, one_shot, parties, protocol, tiny
+from unpooled.data.parties import Parties
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.channels import channel_scale
@@ -33,7 +34,7 @@ from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
 from unpooled.simulate import Options, run_star
 from unpooled.simulate.faults import UserDown
 from unpooled.testing import Check, conformance
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 TRAIN = (2, 4)
 """The exchanges in which parties train: after the pixels' sums and a clustering each."""

@@ -13,6 +13,7 @@ from sklearn.base import clone
 import unpooled
 from tests.network.site import tables, write_plan
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.data.sources import Ids
 from unpooled.deploy import results
 from unpooled.deploy.plan import Plan
@@ -23,7 +24,7 @@ from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.prepare.standardise import MEAN, SCALE, in_units
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import run_star
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray
 
 NAMES = ("North", "South", "West")
 SHAPED = {"n_clusters": 3, "n_features": 64}

@@ -11,9 +11,9 @@ import pytest
 from tests.deep.plain import tiny
 from tests.sentences import refuses
 from unpooled.cli import main
+from unpooled.data.parties import Parties
 from unpooled.deep import ConvNet, DeepFeCA
 from unpooled.experiments.deep import digits, paper, table
-from unpooled.types import Parties
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from unpooled.errors import UnpooledError
 from unpooled.messages.codec import encode
 from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.privacy.policy import DEPLOYMENT, STUDY
-from unpooled.testing import _World
+from unpooled.testing.conformance import _World
 
 TABLE = {**{f"beside: {name}": own for name, own in BESIDE.items()}, **tables.protocols()}
 

@@ -44,6 +44,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring
+from unpooled.data.parties import Parties
 from unpooled.deploy.own import read_own
 from unpooled.deploy.plan import Plan
 from unpooled.deploy.plan_file import read_plan
@@ -55,7 +56,6 @@ from unpooled.network.storage.journal import JOURNAL, Records
 from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.simulate import Options, run_mesh, run_star
 from unpooled.simulate.replay import mesh_faults, star_faults
-from unpooled.types import Parties
 
 COORDINATOR = "coordinator"
 NAMES = ("N1", "N2", "N3", "N4")

@@ -20,11 +20,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import unpooled
+from unpooled.data.parties import Parties
 from unpooled.deploy import keys
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.zenoh_config import TlsFiles
-from unpooled.types import Parties
 
 HOST = "127.0.0.1"
 COLUMNS = ("x", "y")

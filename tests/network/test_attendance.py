@@ -18,6 +18,7 @@ import pytest
 from tests.network.hub import Hub
 from tests.network.site import Authority, Site, hash_of, identity_of, mesh, star, tables, until
 from tests.network.threads import Network
+from unpooled.data.parties import Parties
 from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
 from unpooled.graphs.reading import topology
@@ -35,7 +36,6 @@ from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 CORNERS = np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])

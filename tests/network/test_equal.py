@@ -23,6 +23,7 @@ from tests.network.site import (
     tables,
 )
 from tests.network.threads import Network
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.zenoh import ZenohTransport
@@ -32,7 +33,6 @@ from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.prepare.standardise import in_units
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import run_mesh, run_star
-from unpooled.types import Parties
 
 SEED = 7
 STAR_PARTIES, PEERS = ("North", "East", "South"), ("P1", "P2", "P3", "P4")

@@ -22,6 +22,7 @@ from tests.network.hub import Hub
 from tests.network.site import Authority, hash_of, identity_of, until
 from tests.network.threads import Network
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import ProtocolError, QuorumLost, StateError
 from unpooled.graphs.reading import topology
 from unpooled.messages.codec import Limits, decode, encode
@@ -52,7 +53,6 @@ from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import run_mesh, run_star
-from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")
 STAR = FederatedKMeans(OneShotKMeans(3, 3), max_rounds=3, tol=0.0)

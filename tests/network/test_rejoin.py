@@ -12,6 +12,7 @@ import pytest
 
 from tests.network.hub import Hub, Wire
 from tests.network.threads import Network, nobody
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Arrived, Presence
@@ -20,7 +21,6 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.replay import mesh_faults
-from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")
 RING = topology("ring", NAMES)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tests.network.site import TIMEOUT, hash_of
+from unpooled.data.parties import Parties
 from unpooled.graphs.topology import Topology
 from unpooled.messages.codec import LIMITS, Limits
 from unpooled.network.identity import Identity, fingerprint
@@ -29,7 +30,7 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 Role: TypeAlias = StarCoordinator | StarParty | MeshPeer
 PATIENT = Timing(60.0, 200.0)

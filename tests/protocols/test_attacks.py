@@ -20,6 +20,7 @@ from sklearn.datasets import load_digits
 from tests import tables
 from tests.conformance.toys import Mean
 from unpooled import partition
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.messages.message import Ask, Reply, Summary
 from unpooled.messages.release import Release
@@ -37,7 +38,7 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 START = DIGITS[:10] + 0.01  # what a coordinator would send that wants rows

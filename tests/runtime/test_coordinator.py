@@ -9,6 +9,7 @@ import pytest
 
 from tests.conformance.toys import Mean
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, UndeclaredRelease
 from unpooled.messages.message import Ask, Note
 from unpooled.privacy.policy import STUDY
@@ -18,7 +19,7 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.runtime.coordinator import CoordinatorRuntime, Exchange, digest
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 RNG = np.random.default_rng(0)
 PARTIES = Parties.of([RNG.normal(size=(200, 2)) + 0.5 * i for i in range(3)])

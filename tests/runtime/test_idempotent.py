@@ -9,6 +9,7 @@ import pytest
 
 from tests.conformance.toys import Mean
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, MalformedMessage, PolicyRefusal, ProtocolError
 from unpooled.messages.codec import Encoded, decode, encode
 from unpooled.messages.message import Ask, Reply
@@ -19,7 +20,6 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.runtime.agreement import Agreement
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
-from unpooled.types import Parties
 
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.network.hub import Hub
 from tests.network.threads import Network, nobody
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
@@ -32,7 +33,7 @@ from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Deaf, Fault, LinkLost, MessagesLost, UserDown
 from unpooled.simulate.replay import mesh_faults
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 Make: TypeAlias = Callable[..., Network]
 NAMES = ("P1", "P2", "P3", "P4", "P5")

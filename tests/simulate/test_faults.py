@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 
 from tests.conformance.toys import Mean
 from tests.protocols.mesh.test_dgc import blobs
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, QuorumLost
 from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask
@@ -19,7 +20,6 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import LinkLost, Options, UserDown, run_mesh, run_star
-from unpooled.types import Parties
 
 ROWS, CORNERS = blobs()
 PARTIES = Parties.of(ROWS)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.toys import Largest, Mean
 from tests.protocols.mesh.test_dgc import blobs
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError, UndeclaredRelease
 from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Note, Post
@@ -14,7 +15,7 @@ from unpooled.privacy.policy import DEPLOYMENT, STUDY, ReleaseRequest
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 ROWS, CORNERS = blobs()
 PARTIES = Parties.of(ROWS)

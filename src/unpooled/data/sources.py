@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unpooled.data.file_columns import READERS, FileColumn, quoted
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Expected, Table, read
 from unpooled.errors import InputError
-from unpooled.types import FloatArray, Parties, PartyId
+from unpooled.types import FloatArray, PartyId
 
 _MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", ".", "*"])
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,' ]\d{3})+(\.\d+)?")

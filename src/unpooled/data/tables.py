@@ -23,9 +23,10 @@ from unpooled.data.frames import (
     where_no_number,
     without,
 )
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, InputTypeError
 from unpooled.parallel import in_chunks
-from unpooled.types import A, Array, FloatArray, IntArray, Parties, PartyId, PerRow
+from unpooled.types import A, Array, FloatArray, IntArray, PartyId, PerRow
 
 LARGEST = 1e150
 """Beyond this the square of a distance is no number any more."""

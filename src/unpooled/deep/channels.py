@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.products import matmul
-from unpooled.types import Array, Body, FloatArray, PartyData, PartyId, all_rows
+from unpooled.types import Array, Body, FloatArray, PartyId, all_rows
 
 
 def channel_sums(data: PartyData, n_channels: int) -> dict[str, Array]:

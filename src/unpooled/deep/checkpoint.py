@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from unpooled.data.parties import Parties
 from unpooled.deep import vectors
 from unpooled.errors import InputError
-from unpooled.types import Array, Body, Parties
+from unpooled.types import Array, Body
 
 _OF = "of"
 

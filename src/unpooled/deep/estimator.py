@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.deep import options
 from unpooled.deep.checkpoint import Checkpoint, described_options
 from unpooled.deep.image_model import ImageModel
@@ -27,7 +28,7 @@ from unpooled.estimators.history import History
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Run, run_star
 from unpooled.simulate.options import Options
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 _LARGEST_PIXEL = 1e30
 """Networks calculate in single precision, where squares of larger values overflow."""

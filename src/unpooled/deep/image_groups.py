@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.linalg.segments import sums_by_label
 from unpooled.kernels.lloyd.kmeans import renumbered
 from unpooled.messages.message import Summary
 from unpooled.protocols.star.shared.centroids import groups
-from unpooled.types import Body, FloatArray, IntArray, PartyData
+from unpooled.types import Body, FloatArray, IntArray
 
 
 def image_groups(data: PartyData) -> IntArray:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from torch import nn
 
 from unpooled.checks import one_of
+from unpooled.data.parties import Parties
 from unpooled.deep.augmentation import AUGMENTATIONS, Augmentation
 from unpooled.deep.encoders import ENCODERS
 from unpooled.deep.image_model import ImageModel
@@ -27,7 +28,6 @@ from unpooled.estimators.one_shot import OneShotKMeans
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.prepare.then import Prepared
 from unpooled.protocols.star.base import StarProtocol
-from unpooled.types import Parties
 
 AGGREGATIONS: dict[str, StarEstimator] = {
     "feca": FeCA(n_init=3),

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.deep.estimator import DeepFeCA
 from unpooled.estimators.one_shot import OneShotKMeans
 from unpooled.protocols.star.base import StarProtocol
-from unpooled.types import Parties
 
 
 class DeepCluster(DeepFeCA):

@@ -49,6 +49,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from unpooled.data.parties import PartyData
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import NATURAL, Augmentation
 from unpooled.deep.channels import channel_scale, channel_sums, no_channel_sums
@@ -74,16 +75,7 @@ from unpooled.messages.release import Release
 from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.prepare.then import Finding, Prepared
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import (
-    Array,
-    Body,
-    FloatArray,
-    IntArray,
-    PartyData,
-    PartyId,
-    all_rows,
-    take_rows,
-)
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows, take_rows
 
 IMAGE_SHAPE, ROUNDS_DONE = "image_shape", "rounds_done"
 _GROUPS, _POINTS, _OF_INNER = "deep.groups", "deep.points", "inner."

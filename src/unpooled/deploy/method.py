@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from unpooled import catalog
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.messages.codec import LIMITS
 from unpooled.messages.conform import most_bytes
@@ -17,7 +18,7 @@ from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.prepare.standardise import Standardise
 from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
-from unpooled.types import Parties, PartyId
+from unpooled.types import PartyId
 
 AnyProtocol: TypeAlias = StarProtocol | MeshProtocol
 

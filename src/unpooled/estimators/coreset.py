@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
@@ -14,7 +15,7 @@ from unpooled.kernels.lloyd.coreset import prices
 from unpooled.protocols.star import coreset
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 class CoresetKMeans(StarEstimator):

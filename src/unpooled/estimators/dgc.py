@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from unpooled.checks import number, number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
-from unpooled.types import Parties
 
 
 class DGC(MeshEstimator):

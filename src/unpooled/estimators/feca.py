@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import flag, one_of, whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import feca
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 class FeCA(StarEstimator):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.history import History
@@ -17,7 +18,7 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared import drawn_starts
 from unpooled.simulate import Options, Run
-from unpooled.types import Body, FloatArray, Parties
+from unpooled.types import Body, FloatArray
 
 _INIT_NAMES = ("one-shot", *drawn_starts.NAMES)
 

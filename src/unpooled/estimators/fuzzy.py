@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels.lloyd.fuzzy import fuzzy_cost, memberships
 from unpooled.protocols.star import fuzzy
-from unpooled.types import Body, FloatArray, Parties, PerRow
+from unpooled.types import Body, FloatArray, PerRow
 
 
 class FuzzyCMeans(StarEstimator):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
@@ -15,7 +16,6 @@ from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.gossip import GossipKMeans as Consensus
 from unpooled.protocols.mesh.second_order import SecondOrder
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
-from unpooled.types import Parties
 
 
 class GossipKMeans(MeshEstimator):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import flag, number, number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
@@ -21,7 +22,7 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 SOLVERS = ("block-krylov", "dspgd")
 FINAL = ("one-shot", "lloyd", "coreset")

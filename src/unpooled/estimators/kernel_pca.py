@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator
@@ -15,7 +16,7 @@ from unpooled.protocols.prepare.kernel import Kernel
 from unpooled.protocols.prepare.kernel_pca import KernelPCA
 from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 class KernelPCAKMeans(EmbeddingEstimator):

@@ -6,11 +6,11 @@ from math import ceil, sqrt
 from typing import Any, Literal
 
 from unpooled.checks import whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import kfed
-from unpooled.types import Parties
 
 
 class KFED(StarEstimator):

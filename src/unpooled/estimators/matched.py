@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import matched
-from unpooled.types import Parties
 
 
 class MatchedAveraging(StarEstimator):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.errors import InputError
 from unpooled.estimators import options
@@ -24,7 +25,7 @@ from unpooled.parallel import in_chunks
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray
 
 
 class MeshEstimator(CentersEstimator):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import flag, fraction, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import one_shot
-from unpooled.types import Parties
 
 
 class OneShotKMeans(StarEstimator):

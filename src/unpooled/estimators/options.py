@@ -10,13 +10,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled.checks import flag, whole
+from unpooled.data.parties import Parties
 from unpooled.data.tables import LARGEST, Table
 from unpooled.errors import DomainError, InputError
 from unpooled.kernels.lloyd.kmeans import distinct_rows
 from unpooled.losses import Loss
 from unpooled.privacy.policy import POLICIES, Policy, as_policy
 from unpooled.protocols.mesh.shared.initial_centers import INIT_NAMES, InitialCenters
-from unpooled.types import FloatArray, Parties, PartyId
+from unpooled.types import FloatArray, PartyId
 
 AUTO_STARTS = 10
 """Starts of a party's own k-means that n_init="auto" stands for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from unpooled.checks import number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
@@ -12,7 +13,6 @@ from unpooled.protocols.prepare.kernel import Kernel
 from unpooled.protocols.prepare.kernel_map import RandomFeatures
 from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
-from unpooled.types import Parties
 
 
 class RandomFeatureKMeans(EmbeddingEstimator):

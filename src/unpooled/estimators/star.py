@@ -11,6 +11,7 @@ from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled import checks
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.estimators import options, prepared
 from unpooled.estimators.base import CentersEstimator
@@ -18,7 +19,7 @@ from unpooled.estimators.history import History
 from unpooled.kernels.assignment import centers
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray
 
 
 class StarEstimator(CentersEstimator):

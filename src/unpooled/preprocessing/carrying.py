@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.estimators.prepared import carry
 from unpooled.preprocessing.scaling import StandardScaler
 from unpooled.protocols.prepare.standardise import MEAN, SCALE, Standardise
 from unpooled.protocols.prepare.then import Then
-from unpooled.types import Parties
 
 
 def carry_scaler(model: Any, scaler: StandardScaler) -> None:

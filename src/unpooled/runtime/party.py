@@ -12,13 +12,14 @@ from zlib import crc32
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.data.rows import SelectedRows
 from unpooled.errors import MalformedMessage, ProtocolError, UnpooledError
 from unpooled.messages.message import Ask, Reply, Summary, sealed
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import Policy
 from unpooled.protocols.star.base import Answer, StarProtocol
-from unpooled.types import Body, IntArray, PartyData
+from unpooled.types import Body, IntArray
 
 _STATE, _LEDGER = "state.", "ledger."
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unpooled.checks import whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, ProtocolError
 from unpooled.graphs.topology import Topology
 from unpooled.messages.codec import decode, encode
@@ -21,7 +22,7 @@ from unpooled.runtime.serving import serving
 from unpooled.simulate.faults import Faults
 from unpooled.simulate.options import Options
 from unpooled.simulate.retransmission import Retransmission
-from unpooled.types import Body, BoolArray, IntArray, Parties
+from unpooled.types import Body, BoolArray, IntArray
 
 
 def run_mesh(

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.graphs.trees import SpanningTree
 from unpooled.messages.codec import decode, decode_state, encode, encode_state
@@ -20,7 +21,7 @@ from unpooled.runtime.serving import serving
 from unpooled.simulate.faults import Deaf, Faults, LinkLost
 from unpooled.simulate.options import Options
 from unpooled.simulate.relay import Relay
-from unpooled.types import Body, Parties, PartyId
+from unpooled.types import Body, PartyId
 
 
 def run_star(

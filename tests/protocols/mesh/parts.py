@@ -9,6 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Post
@@ -17,7 +18,7 @@ from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Fault
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 @dataclass(frozen=True)

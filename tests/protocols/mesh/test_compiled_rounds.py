@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.kernels.compiled.folding import fold
@@ -19,7 +20,6 @@ from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.shared import compiled_rounds
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, Run, run_mesh
-from unpooled.types import Parties
 
 A = np.array([[2.0, 0.4, 0.0], [0.4, 1.0, -0.2], [0.0, -0.2, 0.5]])
 LOSSES: dict[str, Loss] = {

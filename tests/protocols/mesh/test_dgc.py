@@ -11,12 +11,12 @@ from sklearn.cluster import KMeans
 
 from tests.protocols import reference
 from unpooled import DGC, losses
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import run_mesh
-from unpooled.types import Parties
 
 A = np.array([[2.0, 0.4, 0.0], [0.4, 1.0, -0.2], [0.0, -0.2, 0.5]])
 PAIRS: dict[str, tuple[losses.Loss, Callable[[float, float], reference.PlainLoss]]] = {

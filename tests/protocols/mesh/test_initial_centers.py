@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 
 from tests.sentences import refuses
 from unpooled import DGC, ADMMKMeans, KarSwenson
+from unpooled.data.parties import Parties
 from unpooled.errors import DomainError, InputError
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
@@ -24,7 +25,7 @@ from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, UserDown, run_mesh
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 RNG = np.random.default_rng(0)
 ROWS = [RNG.normal(size=(n, 2)) + 5 for n in (6, 2, 9, 4)]

@@ -11,11 +11,12 @@ from tests.protocols import reference
 from tests.protocols.mesh.test_dgc import PAIRS, problem
 from tests.sentences import refuses
 from unpooled import DGC, losses, partition
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, UserDown, run_mesh
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 RING = nx.cycle_graph(10)
 

@@ -13,13 +13,13 @@ from sklearn.datasets import load_iris
 from tests.protocols import reference
 from tests.protocols.mesh.test_dgc import A, blobs, problem
 from unpooled import DGC, losses, partition
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.protocols.mesh.second_order import SecondOrder
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Deaf, Options, Run, UserDown, run_mesh
-from unpooled.types import Parties
 
 X, Y = load_iris(return_X_y=True)
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.protocols.mesh.test_dgc import blobs, problem
 from unpooled import DGC, ADMMKMeans, KarSwenson
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import LinkLost, Options, run_mesh
-from unpooled.types import Parties
 
 
 @pytest.mark.parametrize(

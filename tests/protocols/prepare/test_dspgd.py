@@ -10,6 +10,7 @@ import pytest
 
 from tests.sentences import refuses
 from unpooled import KernelKMeans
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask
@@ -18,7 +19,6 @@ from unpooled.protocols.prepare import dspgd
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import GAMMA, SEED, Kernel
 from unpooled.runtime.party import PartyRuntime
-from unpooled.types import Parties
 
 D = 20
 SIZES = (15, 21, 12)

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from tests.sentences import refuses
 from unpooled import KernelPCAKMeans as Estimator
 from unpooled import parallel
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.kernels.linalg.features import KERNELS, exact
 from unpooled.kernels.linalg.landmarks import CountSketch, Span
@@ -26,7 +27,7 @@ from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans, digest
 from unpooled.simulate import Options, Run, run_star
 from unpooled.testing import Check, conformance
-from unpooled.types import Body, FloatArray, Parties
+from unpooled.types import Body, FloatArray
 
 IRIS = load_iris(return_X_y=True)[0]
 SCALES = dict(zip(KERNELS, (0.3, 0.2, 0.3, 0.05, 0.05), strict=True))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.protocols.prepare.test_dspgd import unlike
 from tests.sentences import refuses
+from unpooled.data.parties import Parties, PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask, Note
@@ -21,7 +22,6 @@ from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Parties, PartyData
 
 D = 40
 

@@ -15,6 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from unpooled import FederatedKMeans
+from unpooled.data.parties import Parties
 from unpooled.kernels.assignment import following
 from unpooled.kernels.assignment.centers import label
 from unpooled.messages.codec import decode_state, encode_state
@@ -24,7 +25,6 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared import sums
 from unpooled.simulate import Options, Run, run_star
 from unpooled.simulate.faults import AnswerLost, UserDown
-from unpooled.types import Parties
 
 
 def column(*values: float) -> np.ndarray:

@@ -21,6 +21,7 @@ from unpooled.adapters.flower.envelope import (
     question_of,
     record,
 )
+from unpooled.data.parties import PartyData
 from unpooled.data.tables import Expected, read
 from unpooled.errors import (
     InputError,
@@ -38,7 +39,7 @@ from unpooled.runtime.agreement import Agreement
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import PartyData, PartyId
+from unpooled.types import PartyId
 
 _LOG = logging.getLogger(__name__)
 

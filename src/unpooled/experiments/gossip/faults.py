@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpooled import GossipKMeans
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import (
     FIRST_SEED,
     IRIS,
@@ -36,7 +37,7 @@ from unpooled.experiments.gossip.setting import (
 from unpooled.messages.message import Message
 from unpooled.simulate import Options, Run, run_mesh
 from unpooled.simulate.faults import MessagesLost, UserDown
-from unpooled.types import BoolArray, FloatArray, Parties
+from unpooled.types import BoolArray, FloatArray
 
 EXACT_SHARE = 1e-8
 RATES = {0.05: 2.0, 0.20: 3.0}

@@ -22,12 +22,13 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from unpooled import DGC, ADMMKMeans, GossipKMeans, KarSwenson, partition
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import DIGITS_REGULAR, FIRST_SEED, Problem, center_cost
 from unpooled.experiments.gossip.traces import Trace, trace
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
 from unpooled.metrics import consensus_distance
-from unpooled.types import FloatArray, Parties
+from unpooled.types import FloatArray
 
 PATHS = Path("gossip-paths.png")
 COSTS = Path("gossip-costs.png")

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from unpooled import DGC, GossipKMeans
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import FIRST_SEED, IRIS, Problem
 from unpooled.experiments.gossip.traces import Trace, trace
 from unpooled.graphs.topology import Topology
-from unpooled.types import FloatArray, Parties
+from unpooled.types import FloatArray
 
 NEAR_SHARE = 1e-6
 RHO_TOL = 1e-9

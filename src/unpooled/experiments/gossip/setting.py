@@ -20,10 +20,11 @@ from sklearn.cluster import KMeans
 from sklearn.utils import Bunch
 
 from unpooled import datasets, partition
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
 from unpooled.privacy.traffic import Traffic
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import FloatArray, IntArray
 
 FIRST_SEED = 7000
 """A run's seed is that of the split, of the graph where it is random, and of the method."""

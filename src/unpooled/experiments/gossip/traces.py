@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import TREE_KINDS
 from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Message, Note
 from unpooled.simulate import Options, run_mesh
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

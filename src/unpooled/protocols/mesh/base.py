@@ -20,11 +20,12 @@ from typing import ClassVar, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from unpooled.data.parties import Parties
 from unpooled.graphs.topology import Neighbourhood, Topology
 from unpooled.messages.message import Note, Post
 from unpooled.messages.release import Release
 from unpooled.privacy.policy import Policy
-from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray, Parties
+from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
 
 Result = TypeVar("Result")
 

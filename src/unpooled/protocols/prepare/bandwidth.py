@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import dot, matmul, squared_lengths
 from unpooled.messages.message import Ask, Note, Summary
@@ -25,7 +26,7 @@ from unpooled.messages.release import COLUMNS, FINITE, Release
 from unpooled.protocols.prepare.moments import used_weights, weighted_sum
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray
 
 RELEASE = Release(
     "spread",

@@ -45,6 +45,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.lanczos import Lanczos, above_rounding, found, settled
 from unpooled.kernels.linalg.products import matmul, matmul_tn, norm
@@ -65,7 +66,7 @@ from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.coreset import digest
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray
 
 
 @dataclass(frozen=True)

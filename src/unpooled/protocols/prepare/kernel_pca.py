@@ -50,6 +50,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.landmarks import CountSketch, Span, leading, refuse_overflow, whitening
 from unpooled.kernels.linalg.products import matmul, matmul_nt, squared_lengths
@@ -61,7 +62,7 @@ from unpooled.protocols.prepare.then import Conversation, Finding
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.coreset import allotments, own_share, with_weight
 from unpooled.protocols.star.shared.centroids import gathered
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyId
 
 POINTS = "kernel.points"
 LEVERAGE_PART = 5

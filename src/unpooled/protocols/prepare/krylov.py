@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.kernels.linalg.lanczos import nystrom, orthonormal, residual
@@ -45,7 +46,7 @@ from unpooled.protocols.prepare.kernel import (
 from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray
 
 MOST_FOR_GRAM = 1024
 """Features up to which a party keeps its own Gram matrix from pass to pass: 8 MiB."""

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.linalg.products import matmul
 from unpooled.messages.message import Ask, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
@@ -30,7 +31,7 @@ from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.types import Body, FloatArray, IntArray, PartyData
+from unpooled.types import Body, FloatArray, IntArray
 
 
 def deviation(moments: Body) -> FloatArray:

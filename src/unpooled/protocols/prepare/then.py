@@ -23,12 +23,13 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.data.rows import MappedRows
 from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import Columns, Release, Size
 from unpooled.protocols.pump import mapped
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray
 
 Finding: TypeAlias = Generator[Ask | Note, Any, tuple[Body, Body]]
 """A coordinator that returns the parameters, and what else of the result is worth keeping."""

@@ -22,9 +22,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.types import Body, FloatArray
 
 Answer: TypeAlias = tuple[Body | Summary, Body]
 Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], Answer]

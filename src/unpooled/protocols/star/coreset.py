@@ -31,13 +31,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.lloyd import kmeans, kmedian
 from unpooled.kernels.lloyd.coreset import Part, draw, prices, shares, without_negatives
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, PartyData, PartyId, all_rows
+from unpooled.types import Array, Body, FloatArray, PartyId, all_rows
 
 OBJECTIVES = {"kmeans": 2, "kmedian": 1}
 """Each objective's power of the distance."""

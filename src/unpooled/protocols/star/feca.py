@@ -53,6 +53,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import squared_to_own
 from unpooled.kernels.linalg.products import dot, lengths
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, renumbered, scatter_of
@@ -66,7 +67,7 @@ from unpooled.protocols.star.shared.centroids import (
     spread_out,
     summary,
 )
-from unpooled.types import Body, FloatArray, IntArray, PartyData, all_rows
+from unpooled.types import Body, FloatArray, IntArray, all_rows
 
 RADII = ("empirical", "theoretical")
 

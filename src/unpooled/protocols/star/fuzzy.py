@@ -37,6 +37,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import movement
 from unpooled.kernels.linalg.segments import means_or_keep
 from unpooled.kernels.lloyd.fuzzy import fuzzy_c_means
@@ -46,7 +47,7 @@ from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared.centroids import gathered, groups, received
-from unpooled.types import Body, FloatArray, PartyData, PartyId, all_rows
+from unpooled.types import Body, FloatArray, PartyId, all_rows
 
 MERGES = ("average", "kmeans")
 _LOCAL_STEPS = 300

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import label
 from unpooled.kernels.linalg.products import matmul_nt
 from unpooled.kernels.linalg.segments import means_or_keep, sums_by_label
@@ -43,7 +44,7 @@ from unpooled.protocols.star.shared.centroids import (
     spread_out,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, all_rows
+from unpooled.types import Body, FloatArray, all_rows
 
 
 @dataclass(frozen=True)

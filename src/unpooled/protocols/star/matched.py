@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.lloyd.kmeans import cluster
 from unpooled.kernels.lloyd.matching import matched_mean
 from unpooled.messages.aggregate import Aggregate
@@ -32,7 +33,7 @@ from unpooled.protocols.star.shared.centroids import (
     release,
     summary,
 )
-from unpooled.types import Body, PartyData, all_rows
+from unpooled.types import Body, all_rows
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.lloyd.trimmed import trimmed_cluster
 from unpooled.messages.aggregate import Aggregate
@@ -65,7 +66,7 @@ from unpooled.protocols.star.shared.centroids import (
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, all_rows
+from unpooled.types import Body, FloatArray, all_rows
 
 SENT = ("counts", "radii")
 _LEAST_FOR_RADII = 10

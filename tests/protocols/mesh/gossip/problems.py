@@ -9,12 +9,12 @@ import numpy as np
 
 from tests.protocols.mesh.parts import blobs, network
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Fault
-from unpooled.types import Parties
 
 SIZES = (25, 4, 18, 30, 9, 14, 22, 11)
 M, K = len(SIZES), 3

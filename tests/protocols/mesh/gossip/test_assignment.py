@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.losses import SquaredEuclidean
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block
 from unpooled.protocols.mesh.gossip.assignment import RowAssignment
-from unpooled.types import Parties
 
 BOTH = np.array([True, True])
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from tests.graphs.test_topology import connected
 from tests.protocols.mesh.parts import graph_of, network, run_part
+from unpooled.data.parties import Parties
 from unpooled.kernels.linalg.polynomials import residual
 from unpooled.messages.message import Post, sealed
 from unpooled.messages.release import Columns, Release
@@ -19,7 +20,7 @@ from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, Heard, Peer
 from unpooled.protocols.mesh.gossip.averaging import THETA, Averaging, PolynomialGossip, TreeSums
 from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 SUMS = Release("sums", ("sums",), ("sums",), "sums", shapes={"sums": (2, Columns(plus=1))})
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from tests.protocols.mesh.parts import blobs, graph_of, network, recorder, run_part
+from unpooled.data.parties import Parties
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.gossip.spectral_gap import PROBE_RELEASE, estimate_gap, probe_spectrum
 from unpooled.protocols.mesh.shared.convergecast import CLUSTERS_PER_CENTER
 from unpooled.simulate import Options, run_mesh
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 GRAPHS = {
     "ring 8": nx.cycle_graph(8),

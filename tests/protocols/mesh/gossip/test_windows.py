@@ -17,6 +17,7 @@ from tests.protocols.mesh.gossip.problems import (
     run,
 )
 from tests.protocols.mesh.parts import blobs, network, run_part
+from unpooled.data.parties import Parties
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.privacy.policy import STUDY
@@ -25,7 +26,7 @@ from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.gossip.averaging import PolynomialGossip
 from unpooled.protocols.mesh.gossip.windows import ResidualWindows
 from unpooled.protocols.mesh.shared.stopping import RESIDUAL
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 @given(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, renumbered
 from unpooled.messages.aggregate import Aggregate
@@ -16,7 +17,7 @@ from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Disclosure, Release
 from unpooled.privacy.row_groups import sendable
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId, all_rows
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows
 
 ASK = Release("centroids", (), ("model",), "nothing but the question")
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import label
 from unpooled.kernels.lloyd.kmeans import Clustering, distinct_rows, means_of
 from unpooled.kernels.lloyd.seeding import Seeding
@@ -37,7 +38,7 @@ from unpooled.protocols.star.shared.centroids import (
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, all_rows
+from unpooled.types import Body, FloatArray, all_rows
 
 NAMES = ("k-means++", "random")
 Draw: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.assignment.centers import label
 from unpooled.kernels.assignment.following import Contents, Nearness, contents, followed, remembered
@@ -31,7 +32,7 @@ from unpooled.messages.release import COLUMNS, FINITE, Release, Size
 from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import coarsened, enough_rows, split_atoms
 from unpooled.protocols.star.base import Answer
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData
+from unpooled.types import Array, Body, FloatArray, IntArray
 
 FIELDS = ("sums", "counts", "scatter")
 
