@@ -37,7 +37,7 @@ from unpooled.losses import SquaredEuclidean
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.shared.global_bounds import GlobalBounds, find_bounds
-from unpooled.protocols.mesh.shared.rounds import CentersProtocol, farthest, summarize_round
+from unpooled.protocols.mesh.shared.rounds import CentersProtocol, farthest, round_summary
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
 
@@ -82,7 +82,7 @@ class ADMMKMeans(CentersProtocol):
             mass = clusters.weights() + 2.0 * eta[..., 0] * degrees
             x = stopping.move(x, means_or_keep(clusters(parties.rows) - p + pull, mass, x))
 
-            note = summarize_round(block, _LOSS, (x_before, labels_before), (x, labels))
+            note = round_summary(block, _LOSS, (x_before, labels_before), (x, labels))
             yield Note(t, note)
             distance = np.maximum(note["movement"] / pace, farthest(disagreement) / links)
             if stopping.end_round(distance, note["changed"]):

@@ -83,7 +83,7 @@ from unpooled.protocols.mesh.shared.global_bounds import (
     find_bounds,
     smoothness,
 )
-from unpooled.protocols.mesh.shared.rounds import CentersProtocol, farthest, summarize_round
+from unpooled.protocols.mesh.shared.rounds import CentersProtocol, farthest, round_summary
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
 
@@ -157,9 +157,7 @@ class DGC(CentersProtocol):
                 if momentum:
                     y = momentum.extrapolate(x, x - x_old, gradient)
 
-            note = summarize_round(
-                block, self.loss, (x_before, labels_before), (x, labels), self.rho
-            )
+            note = round_summary(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
             yield Note(t, note)
             distance = note["movement"] / pace
             if momentum:

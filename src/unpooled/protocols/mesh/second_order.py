@@ -86,7 +86,7 @@ from unpooled.protocols.mesh.shared.global_bounds import (
     find_bounds,
     smoothness,
 )
-from unpooled.protocols.mesh.shared.rounds import CentersProtocol, summarize_round
+from unpooled.protocols.mesh.shared.rounds import CentersProtocol, round_summary
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
 
@@ -144,9 +144,7 @@ class SecondOrder(CentersProtocol):
             step = np.divide(1.0, D, out=np.zeros_like(D), where=D > 0)
             x = stopping.move(x, stay_inside(self.loss, x, x - step[..., None] * force))
 
-            note = summarize_round(
-                block, self.loss, (x_before, labels_before), (x, labels), self.rho
-            )
+            note = round_summary(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
             yield Note(n, note)
             movement = note["movement"]
             # Also between assignments: rows whose nearest centre is another one are not settled.

@@ -42,7 +42,7 @@ class CenterUpdate:
         """Which users' centres lie beyond the means."""
         self._last_means = start.centers
 
-    def update(
+    def apply(
         self,
         users: BoolArray,
         sums: FloatArray,

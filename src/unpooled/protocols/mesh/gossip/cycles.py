@@ -79,7 +79,7 @@ class LloydCycles:
     def run(self) -> Peer[Body]:
         """All exchanges; the result."""
         ending = self._termination
-        # As long as any user's cycles may be, whatever it knows of the graph.
+        # No user's cycles are longer, whatever it knows of the graph.
         length = max(self._planned.length, self._after_faults.length, longest_cycle(self._block))
         for t in range(self._options.max_rounds * length + 1):
             if t % self._after_faults.length == 0:
@@ -205,7 +205,7 @@ class LloydCycles:
             # No honest sum is infinite, or no number.
             self._epochs.fault |= users & ~np.isfinite(self._z).all(axis=(1, 2))
             momentum = self._rows_change & self._may_use_momentum()
-            self._update.update(users, self._z, self._z_before, averaging.contraction, momentum)
+            self._update.apply(users, self._z, self._z_before, averaging.contraction, momentum)
             self._rounds = self._rounds + users
             if tol > 0:
                 converged = users & decides & (self._windows.largest <= tol)

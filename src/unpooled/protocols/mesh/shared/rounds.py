@@ -73,7 +73,7 @@ class CentersProtocol(MeshProtocol):
         )
 
 
-def summarize_round(
+def round_summary(
     block: Block,
     loss: Loss,
     before: tuple[FloatArray, IntArray],
