@@ -31,7 +31,7 @@ from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import Link, Received, Up
 from unpooled.network.mesh import MeshPeer
-from unpooled.network.node import Node, words
+from unpooled.network.node import Node
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.star_party import _wrong_result
 from unpooled.network.storage.directory import StateDirectory
@@ -547,7 +547,7 @@ def victim(make: Callable[..., Network]) -> Iterator[tuple[Network, Intruder]]:
     coordinator.meet("P1")
     assert coordinator.answer("P1", RUN).kind == "_ready"
     yield network, coordinator
-    coordinator.say("P1", Post("_leaving", 0, {"why": words("it is over")}))
+    coordinator.say("P1", Post("_leaving", 0, {"why": encode_text("it is over")}))
     network.join()
 
 

@@ -83,7 +83,7 @@ class Post:
     Every array has one entry per user of the block along its first axis. ``senders`` marks the
     users that speak; None means all of them. ``to`` marks the links that their words go out on, in
     the order of :attr:`unpooled.graphs.topology.Neighbourhood.ends`; None means all of them.
-    Whoever is not spoken to learns that there is nothing for it.
+    Whoever is not addressed learns that there is nothing for it.
 
     ``times`` is more than 1 for a block that has been through several exchanges on its own, which
     it may if all users are in it and nobody else listens (``Block.alone``): so many, from this

@@ -23,7 +23,7 @@ import numpy as np
 from unpooled.graphs.topology import Neighbourhood
 from unpooled.messages.codec import Encoded, encode
 from unpooled.messages.message import Post
-from unpooled.protocols.mesh.base import Apart, Heard
+from unpooled.protocols.mesh.base import ByNeighbour, Heard
 from unpooled.runtime.spans import Spans
 from unpooled.types import Body, PartyId
 
@@ -109,11 +109,11 @@ def heard_by_one(
     here = np.array([j in present for j in others], dtype=bool)
     over = np.array([j in ended for j in others], dtype=bool)
     if len(bodies) == len(outer):
-        return Heard(near.links, own, Apart([bodies[j] for j in outer]), running, here, over)
+        return Heard(near.links, own, ByNeighbour([bodies[j] for j in outer]), running, here, over)
     nothing = {name: np.zeros_like(value) for name, value in own.items()}
     heard = np.array([j in bodies for j in others], dtype=bool)
     filled = [bodies.get(j, nothing) for j in outer]
-    return Heard(near.keep(heard), own, Apart(filled), running, here, over)
+    return Heard(near.keep(heard), own, ByNeighbour(filled), running, here, over)
 
 
 def same_form(one: Body, other: Body) -> bool:

@@ -27,7 +27,7 @@ from unpooled.messages.codec import Encoded, decode, encode
 from unpooled.messages.conform import lengths, misfit
 from unpooled.messages.message import Ask, Message, Note, Post, Reply
 from unpooled.network.link import Received, Refused, Up
-from unpooled.network.node import Left, Node, spoken
+from unpooled.network.node import Left, Node, decode_text
 from unpooled.network.star_kinds import (
     AGAIN,
     BYE,
@@ -268,7 +268,7 @@ class StarCoordinator:
                 self.node.send(name, self._open.data, self.runtime.exchange)
         elif message.kind == REFUSAL:
             if event.exchange == self.runtime.exchange and name not in self._replies:
-                self.refusals[name] = spoken(message)
+                self.refusals[name] = decode_text(message)
         elif message.kind == BYE:
             self._done_with.add(name)
         elif message.kind != HERE:

@@ -31,7 +31,7 @@ from unpooled.messages.codec import Encoded
 from unpooled.messages.conform import misfit
 from unpooled.messages.message import Ask, Post
 from unpooled.network.link import Received, Refused
-from unpooled.network.node import Left, Node, why_it_leaves, words
+from unpooled.network.node import Left, Node, encode_text, why_it_leaves
 from unpooled.network.refusal import OLDER
 from unpooled.network.star_kinds import (
     AGAIN,
@@ -228,7 +228,7 @@ class StarParty:
         self._logged.add(digest)
 
     def _send(self, kind: str, text: str = "", exchange: int = 0) -> None:
-        body = {"why": words(text)} if text else {}
+        body = {"why": encode_text(text)} if text else {}
         self.node.send(COORDINATOR, Post(kind, 0, body), exchange)
 
     def _refuse(self, event: Received, what: str) -> None:

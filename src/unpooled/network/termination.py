@@ -96,7 +96,7 @@ class Termination:
         """A neighbour has terminated; what is wrong with its notice, if anything is."""
         last, heard_us = numbers(event.message, 2)
         if not NEVER <= heard_us <= last < FARTHEST:
-            return f"a good-bye after exchange {last}"
+            return f"a termination notice after exchange {last}"
         self._take_reports(other, event.message)
         if other.ended is None:
             raw = event.message.body.get("words", np.empty(0)).tobytes()

@@ -148,7 +148,8 @@ class Ledger:
     def _smallest_group(
         self, release: Release, body: Body, row_groups: IntArray | None
     ) -> float | None:
-        """The fewest rows that can be distinguished; 0 where a star's protocol should say but does
+        """The smallest number of rows that can be distinguished; 0 where a star's protocol should
+        say but does
         not."""
         if self._audit is None or set(release.discloses) == {"model"}:
             return None

@@ -74,7 +74,7 @@ class Audit:
         self._atoms, self._recorded, self._split_by = known, [], None
 
     def smallest_group(self, row_groups: IntArray) -> float:
-        """The fewest rows that could be distinguished if this left too."""
+        """The smallest number of rows that could be distinguished if this left too."""
         known = self.atoms
         atoms = self._atoms_after(row_groups)
         if atoms is known and not atoms.any():

@@ -83,7 +83,7 @@ class Block:
         return np.concatenate(list(streams), axis=1)
 
 
-class Apart(Mapping[str, Array]):
+class ByNeighbour(Mapping[str, Array]):
     """What users said, each kept where it came from; one array is made for those who ask for it."""
 
     def __init__(self, bodies: Sequence[Body]) -> None:
@@ -112,7 +112,7 @@ class Heard:
 
     ``present`` and ``ended`` tell of all of the block's links, in the order of
     ``Neighbourhood.ends``: whether the neighbour took part in this exchange, be it that it had
-    nothing to say, and whether it had come to its end before, so that its last words stand for it.
+    nothing to say, and whether it had terminated before, so that its last post stands for it.
     Of a neighbour that is neither, nothing is known: it is down, or the link is.
     """
 
@@ -137,7 +137,7 @@ class Heard:
     def neighbour_sum(self, field: str) -> FloatArray:
         """sum over j in N_i of x_j."""
         own = self.own[field]
-        if isinstance(self.outer, Apart) and len(own) == 1 and self.links.nnz:
+        if isinstance(self.outer, ByNeighbour) and len(own) == 1 and self.links.nnz:
             # A user alone on its host adds row after row, as the sparse product does.
             bodies = self.outer.bodies
             first, *others = [bodies[j - 1][field] for j in self.links.indices.tolist()]
@@ -166,7 +166,7 @@ class Heard:
         said: Array = self.everyone(field)[near.links.indices]
         return said
 
-    def spoken(self, near: Neighbourhood) -> BoolArray:
+    def received(self, near: Neighbourhood) -> BoolArray:
         """Over which of the block's links words came."""
         if self.links.nnz == near.links.nnz:
             return np.ones(near.links.nnz, dtype=bool)

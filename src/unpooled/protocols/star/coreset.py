@@ -15,7 +15,7 @@ centres are its rows, and it draws none. A party without rows sends none of eith
 Together the parties send sum over i of 1 + (t_i + k_i)(d + 1) numbers, where the t_i add up to t
 (to 0 if nobody pays anything): the number of parties multiplies K, never t.
 
-A question is the same for all parties, so allotments are told under a digest of the party's name.
+A question is the same for all parties, so allotments are sent under a digest of the party's name.
 That lets every party see the others' t_i, about t M_i / M; in the paper all M_i are public.
 
 Every row drawn leaves as it is, so the ``deployment`` policy refuses this protocol.

@@ -36,7 +36,7 @@ def cycles(
         for n in range(averaging.length):
             p, to = averaging.outgoing(n, z, p)
             heard = yield Post("sums", cycle * averaging.length + n, {"sums": p}, to=to)
-            z = averaging.update(n, z, p, heard, heard.spoken(block.neighbourhood))
+            z = averaging.update(n, z, p, heard, heard.received(block.neighbourhood))
     return z
 
 

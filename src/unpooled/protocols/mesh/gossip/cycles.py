@@ -163,7 +163,7 @@ class LloydCycles:
     def _receive(self, heard: Heard, t: int) -> None:
         """Takes last posts, mixes what came from users of the same epoch, and notices faults."""
         near, own = self._block.neighbourhood, self._epochs
-        epochs, links = heard.from_neighbours(near, "epoch"), heard.spoken(near)
+        epochs, links = heard.from_neighbours(near, "epoch"), heard.received(near)
         # Epochs are opened one at a time, so a number beyond the count of occasions is no epoch.
         sane = (epochs >= OUT_OF_ROUNDS) & (epochs <= t // self._after_faults.length + 1)
         own.report(links & ~sane)

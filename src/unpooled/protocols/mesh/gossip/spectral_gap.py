@@ -59,10 +59,10 @@ def probe_spectrum(block: Block) -> Peer[ExtraSums]:
     ]
     v: FloatArray = np.array(draws)
     heard = yield Post("probe", 0, {"probe": v})
-    u = [-heard.mixed(near, "probe", heard.spoken(near))]
+    u = [-heard.mixed(near, "probe", heard.received(near))]
     for j in range(steps):
         heard = yield Post("probe", j + 1, {"probe": u[-1]})
-        shifted = -heard.mixed(near, "probe", heard.spoken(near)) - u[-1]
+        shifted = -heard.mixed(near, "probe", heard.received(near)) - u[-1]
         u.append(shifted if j == 0 else 2 * shifted - u[-2])
     own = [dots(u[j // 2], u[(j + 1) // 2]) for j in range(2 * steps)]
     return ExtraSums(np.column_stack(own), estimate_gap, 1)

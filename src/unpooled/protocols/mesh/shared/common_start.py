@@ -178,7 +178,7 @@ class _Broadcast:
         """Takes the lowest number's centres of those heard, if it is lower than the present one."""
         near, m = self._block.neighbourhood, self._block.graph.n_users
         origin = heard.from_neighbours(near, "place")
-        sane = heard.spoken(near) & ((origin >= 0) & (origin <= m)).all(axis=1)
+        sane = heard.received(near) & ((origin >= 0) & (origin <= m)).all(axis=1)
         number = np.where(sane, origin[:, 0], _NOBODY)
         lowest = self.origin[:, 0].copy()
         np.minimum.at(lowest, near.holder, number)

@@ -155,7 +155,7 @@ def _aligned(block: Block, centers: FloatArray) -> Peer[FloatArray]:
     for level in range(block.reach):
         to = tree.to_children & (tree.hops == level)[near.holder]
         heard = yield Post("aligned", level, {"centers": centers}, to=to)
-        links = np.flatnonzero(tree.to_parent & heard.spoken(near))
+        links = np.flatnonzero(tree.to_parent & heard.received(near))
         parents = heard.from_neighbours(near, "centers")[links]
         renumbered = centers.copy()
         for user, parent in zip(near.holder[links], parents, strict=True):

@@ -2,7 +2,7 @@
 
 **Flooding.** Every user sends the lowest user number that it has heard of, and how many hops away
 that user is. After ``reach`` exchanges all know the lowest number: its user is the root. A user's
-parent is the neighbour with the fewest hops to the root, the lowest number of equals.
+parent is the neighbour with the smallest number of hops to the root, the lowest number of equals.
 
 **Echo.** In one more exchange each user sends the number of its parent, so that parents know their
 children. All in all ``reach`` + 1 exchanges of at most two integers. The tree is breadth-first: no
@@ -93,7 +93,7 @@ def find_tree(block: Block) -> Peer[BreadthFirstTree]:
 
     heard = yield Post("echo", 0, {"parent": parent})
     broken |= missed_neighbours(block, heard)
-    children = (heard.from_neighbours(near, "parent") == own) & heard.spoken(near)
+    children = (heard.from_neighbours(near, "parent") == own) & heard.received(near)
     hops = np.where(parent >= 0, seen[:, 1], 0)
     return BreadthFirstTree(hops, other == parent[holder], children, broken)
 
@@ -121,4 +121,4 @@ def _offers(block: Block, heard: Heard) -> tuple[IntArray, BoolArray]:
     near, m = block.neighbourhood, block.graph.n_users
     offered = heard.from_neighbours(near, "seen") + np.array([0, 1])
     sane = ((offered >= [0, 1]) & (offered <= m)).all(axis=1)
-    return offered, sane & heard.spoken(near)
+    return offered, sane & heard.received(near)

@@ -146,9 +146,9 @@ def means(
         return fresh
     largest = iter(np.argsort(-scatter, kind="stable"))
     for empty in np.flatnonzero(counts == 0):
-        crowded = next(largest)
-        if scatter[crowded] > 0:
+        widest = next(largest)
+        if scatter[widest] > 0:
             direction: FloatArray = np.asarray(rng.normal(size=centers.shape[1]))
-            radius = np.sqrt(scatter[crowded] / counts[crowded])
-            fresh[empty] = fresh[crowded] + 0.01 * radius * direction / norm(direction)
+            radius = np.sqrt(scatter[widest] / counts[widest])
+            fresh[empty] = fresh[widest] + 0.01 * radius * direction / norm(direction)
     return fresh
