@@ -31,7 +31,7 @@ from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.link import Link, Received, Up
 from unpooled.network.mesh import MeshPeer
-from unpooled.network.node import Node
+from unpooled.network.node import Node, encode_text
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.star_party import _wrong_result
 from unpooled.network.storage.directory import StateDirectory
