@@ -55,7 +55,7 @@ def test_a_new_method_is_in_every_table_of_tests(added: Any) -> None:
     assert "toy mean" in test_protocols.table()
     for check in conformance(test_protocols.table()["toy mean"]):
         check()
-    assert recovered(tables.attackable(64)["toy mean"], digits(None), DEPLOYMENT) == 0
+    assert recovered(tables.attackable(64)["sample: toy mean"], digits(None), DEPLOYMENT) == 0
     assert any(own.name == "toy mean" for own in fuzz.stars.protocols())
     check_estimator(added(2), on_skip=None)
 

@@ -90,7 +90,7 @@ def _together(parts: list[Any]) -> Any:
         raise Unreadable(f"holds a {name!r}, but {error}") from None
     arguments = _arguments(kind)
     if arguments is None:
-        raise Unreadable(f"holds the {thing} {name!r}, which is not here")
+        raise Unreadable(f"holds the {thing!r} {name!r}, which is not here")
     for unknown in sorted(set(given) - set(arguments)):
         raise Unreadable(f"gives {name} the parameter {unknown!r}, which it does not have here")
     made = kind(**given)  # a parameter younger than the file gets its default

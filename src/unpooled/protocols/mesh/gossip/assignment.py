@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unpooled.kernels.assignment.lazy import LazyNearest
+from unpooled.kernels.assignment.bounds import UserBounds
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.kernels.linalg.products import dots, squared_lengths
 from unpooled.kernels.linalg.segments import ClusterSums, scatter_by_user, sum_by_user
@@ -33,7 +33,8 @@ class RowAssignment:
         self._parties, self._loss, self._n_users = parties, loss, n
         self._nearest: Callable[[FloatArray], IntArray] = self._all_nearest
         if isinstance(loss, DistanceLoss):
-            self._nearest = LazyNearest(parties.rows, parties.owner, n, loss.metric.squared)
+            bounds = UserBounds(parties.rows, parties.owner, n, loss.metric.squared)
+            self._nearest = bounds.assign
         self.labels_fix_sums = isinstance(loss, SquaredEuclidean) or not isinstance(
             loss, DistanceLoss
         )

@@ -10,7 +10,7 @@ enough (:func:`unpooled.privacy.row_groups.coarsened`): successive answers then 
 rows apart. Rows that were left out once, by a start or here, stay out.
 
 From round to round a party remembers which centre each row is nearest to, until when that is
-certain, and what is in the clusters (:mod:`unpooled.kernels.assignment.following`): two short
+certain, and what is in the clusters (:mod:`unpooled.kernels.assignment.bounds`): two short
 numbers a row (three with a minimum count), and most rounds look at few rows. A party that remembers
 nothing looks at all of them.
 
@@ -23,10 +23,11 @@ import numpy as np
 
 from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
+from unpooled.kernels.assignment.bounds import CenterBounds
 from unpooled.kernels.assignment.centers import label
-from unpooled.kernels.assignment.following import Contents, Nearness, contents, followed, remembered
 from unpooled.kernels.linalg.products import norm
 from unpooled.kernels.linalg.segments import means_or_keep, sums_by_label
+from unpooled.kernels.lloyd.cluster_sums import KeptSums, updated_sums
 from unpooled.messages.message import Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release, Size
 from unpooled.parallel import in_chunks
@@ -62,7 +63,7 @@ def question(n_clusters: Size) -> Release:
 def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's part of one round."""
     centers: FloatArray = body["centers"]
-    near = followed(data.rows, centers, Nearness.of(state, data.rows, centers))
+    near = CenterBounds.kept(state, data.rows, centers).assign(data.rows, centers)
     labels, members = near.labels.astype(np.int64), near.labels
     remark, known = "", dict[str, Array]()
     if data.min_count > 1:
@@ -72,12 +73,20 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
         held_back = int((labels != wanted)[data.weights > 0].sum())
         if held_back:
             remark = f"{held_back} rows counted with their group or left out: too few to move alone"
-    last = Contents.of(state, data.rows, centers)
-    found, scatter = contents(data.rows, data.weights, members, centers, last)
+    last = KeptSums.kept(state, data.rows, centers)
+    found, scatter = updated_sums(data.rows, data.weights, members, centers, last)
     if len(data.rows) <= MOST_REMEMBERED:
-        known |= remembered(near, found)
+        known |= _kept(near, found)
     reply = {"sums": found.totals[:, :-2], "counts": found.totals[:, -1], "scatter": scatter}
     return Summary(reply, labels, remark), known
+
+
+def _kept(near: CenterBounds, found: KeptSums) -> dict[str, Array]:
+    """Both as arrays by name; members that are the labels are not kept twice."""
+    kept = {**near._asdict(), **found._asdict()}
+    if found.members is near.labels:
+        del kept["members"]
+    return kept
 
 
 def _held_together(
