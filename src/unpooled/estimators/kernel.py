@@ -13,7 +13,8 @@ from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
-from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
+from unpooled.protocols.prepare.dspgd import CompressedDSPGD
+from unpooled.protocols.prepare.dspgd_uncompressed import UncompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel, Solver
 from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov

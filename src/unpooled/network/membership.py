@@ -25,7 +25,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True)
-class Report:
+class PeerReport:
     """What one peer reports of its own run."""
 
     last: int
@@ -39,14 +39,14 @@ class Membership:
 
     def __init__(self, n_peers: int) -> None:
         self._n = n_peers
-        self._reports: dict[int, Report] = {}
+        self._reports: dict[int, PeerReport] = {}
 
     @property
     def peers(self) -> frozenset[int]:
         """Those whose reports are known."""
         return frozenset(self._reports)
 
-    def add(self, peer: int, report: Report) -> None:
+    def add(self, peer: int, report: PeerReport) -> None:
         """Adds a report; a peer's first one stands."""
         self._reports.setdefault(peer, report)
 
@@ -62,7 +62,7 @@ class Membership:
         for peer in np.unique(lines[:, 0]).tolist():
             own = lines[lines[:, 0] == peer]
             since = {int(other): int(end) for _, _, other, end in own if other != _NONE}
-            self.add(peer, Report(int(own[0, 1]), since))
+            self.add(peer, PeerReport(int(own[0, 1]), since))
         return len(self._reports) > before
 
     @property

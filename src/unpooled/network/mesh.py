@@ -49,7 +49,7 @@ from unpooled.errors import (
 )
 from unpooled.messages.codec import Encoded, decode
 from unpooled.messages.message import Note, Post
-from unpooled.network.membership import HEARD, Report
+from unpooled.network.membership import HEARD, PeerReport
 from unpooled.network.neighbour import (
     NEVER,
     Neighbour,
@@ -64,7 +64,7 @@ from unpooled.network.storage.journal import JOURNAL, Journal
 from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 from unpooled.network.termination import (
     PROBE,
-    Termination,
+    PeerTermination,
 )
 from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import Heard
@@ -72,8 +72,6 @@ from unpooled.runtime import spans
 from unpooled.runtime.peer import PeerRuntime, stands
 from unpooled.runtime.spans import Spans
 from unpooled.types import Body, IntArray, PartyId
-
-_STATUS = CONTROL + "status"
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,9 @@ class MeshPeer:
         self._journal = Journal(state.path / JOURNAL, to_disk=False)
         self._posts = OwnPosts(node, self._lines)
         self._theirs = TheirPosts(self.name, node, peer.releases)
-        self._termination = Termination(len(names), node, self.neighbours, self._journal, timing)
+        self._termination = PeerTermination(
+            len(names), node, self.neighbours, self._journal, timing
+        )
         self.membership = self._termination.membership
         self._inbox = Inbox(self, self._posts, self._termination, min_parties)
         self._fresh = True
@@ -151,7 +151,7 @@ class MeshPeer:
         """Whose rows count in this peer's result, in the plan's order."""
         return tuple(self.names[j] for j in sorted(self.membership.members(self.number)))
 
-    def _report(self) -> Report:
+    def _report(self) -> PeerReport:
         last = self.exchange - 1
         since = {
             other.number: other.silent[-1][0]
@@ -159,7 +159,7 @@ class MeshPeer:
             else HEARD
             for other in self.neighbours.values()
         }
-        return Report(last, since)
+        return PeerReport(last, since)
 
     def close(self) -> None:
         """Closes the files."""

@@ -17,7 +17,7 @@ from unpooled.network.neighbour import NEVER, Neighbour
 from unpooled.network.node import CONTROL, Event, Left, Node
 from unpooled.network.posts import OwnPosts
 from unpooled.network.refusal import OLDER
-from unpooled.network.termination import ACKNOWLEDGED, FARTHEST, NOTICE, Termination, numbers
+from unpooled.network.termination import ACKNOWLEDGED, FARTHEST, NOTICE, PeerTermination, numbers
 from unpooled.runtime.peer import PeerRuntime
 from unpooled.types import PartyId
 
@@ -40,7 +40,7 @@ class Inbox:
     """Takes events for one peer; all that it keeps of them is in the peer's neighbours."""
 
     def __init__(
-        self, peer: Receiver, posts: OwnPosts, termination: Termination, min_parties: int
+        self, peer: Receiver, posts: OwnPosts, termination: PeerTermination, min_parties: int
     ) -> None:
         self._own = peer
         self._posts = posts

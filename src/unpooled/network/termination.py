@@ -33,7 +33,7 @@ FARTHEST = 10**9
 """No run has more exchanges."""
 
 
-class Termination:
+class PeerTermination:
     """A peer's notices and reports; ``n_peers`` are in the plan."""
 
     def __init__(

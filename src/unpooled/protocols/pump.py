@@ -12,16 +12,16 @@ from typing import Any, Generic, TypeVar
 from unpooled.messages.message import Note
 from unpooled.types import Body, in_c_order
 
-Sent = TypeVar("Sent")
+Yielded = TypeVar("Yielded")
 """What the generator yields beside notes."""
 
 
-class Pump(Generic[Sent]):
+class Pump(Generic[Yielded]):
     """Runs a generator from one message to the next, and keeps its result."""
 
     def __init__(
         self,
-        generator: Generator[Sent | Note, Any, Body],
+        generator: Generator[Yielded | Note, Any, Body],
         observe: Callable[[Note], None] | None = None,
     ) -> None:
         self.result: Body | None = None
@@ -29,7 +29,7 @@ class Pump(Generic[Sent]):
         self._generator = generator
         self._observe = observe
 
-    def step(self, reply: Any = None) -> Sent | Note | None:
+    def step(self, reply: Any = None) -> Yielded | Note | None:
         """The next thing that is yielded, a message or a note; None at the end."""
         try:
             return self._generator.send(reply)
@@ -37,7 +37,7 @@ class Pump(Generic[Sent]):
             self.result = {name: in_c_order(value) for name, value in end.value.items()}
             return None
 
-    def send(self, reply: Any = None) -> Sent | None:
+    def send(self, reply: Any = None) -> Yielded | None:
         """The next message, notes on the way being passed on; None at the end."""
         yielded = self.step(reply)
         while isinstance(yielded, Note):

@@ -30,7 +30,7 @@ from unpooled.types import Body, PartyId
 _ONCE = np.ones(1, dtype=np.int64)
 
 
-def digest(ask: Ask) -> str:
+def question_digest(ask: Ask) -> str:
     """SHA-256 of the question's bytes: two with the same are the same question."""
     return sha256(encode(ask)).hexdigest()
 
@@ -40,7 +40,7 @@ class Exchange:
     """A question that was answered by enough parties, as a journal keeps it."""
 
     question: str
-    """Its :func:`digest`."""
+    """Its :func:`question_digest`."""
     replies: Mapping[PartyId, Body]
     """The answers that the coordinator went on with, in party order."""
 
@@ -104,7 +104,7 @@ class CoordinatorRuntime:
         """The first question, or the first that the journal has no answers to; None at the end."""
         ask = self._resume(None)
         for past in journal:
-            if ask is None or digest(ask) != past.question:
+            if ask is None or question_digest(ask) != past.question:
                 raise ProtocolError(
                     f"Question {self.exchange} in the journal is not the one that this protocol "
                     "and seed lead to; go on with the plan that the run began with."

@@ -24,7 +24,7 @@ from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
 from unpooled.protocols.prepare.kernel_pca import POINTS, KernelPCA
 from unpooled.protocols.prepare.then import Then
-from unpooled.protocols.star.coreset import CoresetKMeans, digest
+from unpooled.protocols.star.coreset import CoresetKMeans, party_digest
 from unpooled.simulate import Options, Run, run_star
 from unpooled.testing import Check, conformance
 from unpooled.types import Body, FloatArray
@@ -219,7 +219,7 @@ def test_rows_are_drawn_by_their_chances() -> None:
     weights = np.array([1.0, 1.0, 0.0, 2.0, 1.0, 1.0])
     party = Parties.of([rows], weights=[weights])[0]
     chances = np.array([0.0, 0.5, 2.0, 0.25, 1.25])
-    share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([1])}
+    share = {"party": np.array([party_digest("0")], dtype=np.uint64), "share": np.array([1])}
     asked, rng, drawn = protocol(), np.random.default_rng(0), np.zeros(6)
     for _ in range(2000):
         said, _ = asked.preparation.drawn_rows(party, {"chances": chances}, share, rng)
@@ -302,7 +302,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         "The exponential kernel of gamma=1 overflows",
     )
     alone = Parties.of([IRIS])[0]
-    share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([31])}
+    share = {"party": np.array([party_digest("0")], dtype=np.uint64), "share": np.array([31])}
     for body, words in ((share, "was asked for 31 rows"), ({**share, "share": [3]}, "missed")):
         body = {name: np.asarray(value) for name, value in body.items()}
         refuses(

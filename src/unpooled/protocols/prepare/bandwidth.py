@@ -28,7 +28,7 @@ from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
 from unpooled.types import Body, FloatArray
 
-RELEASE = Release(
+SPREAD_RELEASE = Release(
     "spread",
     ("weight", "mean", "scatter"),
     ("sums", "counts"),
@@ -36,7 +36,7 @@ RELEASE = Release(
     shapes={"weight": (1,), "mean": (COLUMNS,), "scatter": (1,)},
     bounds={"scatter": FINITE},
 )
-ASK = Release("spread", (), ("model",), "nothing but the question")
+SPREAD_ASK = Release("spread", (), ("model",), "nothing but the question")
 
 
 @dataclass(frozen=True)

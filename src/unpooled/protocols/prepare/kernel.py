@@ -84,7 +84,7 @@ def about_features(ask: Release) -> Release:
 
 
 @dataclass(frozen=True)
-class Draw:
+class FeatureDraw:
     """γ, the seed, and what the coordinator knows of the data: the parties' means, if anything."""
 
     gamma: float
@@ -127,7 +127,7 @@ class Solver(ABC):
         """What they do for it."""
 
     @abstractmethod
-    def find(self, draw: Draw, rng: np.random.Generator) -> Solving:
+    def find(self, draw: FeatureDraw, rng: np.random.Generator) -> Solving:
         """The coordinator's side."""
 
 

@@ -37,7 +37,7 @@ from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare import bandwidth
 from unpooled.protocols.prepare.kernel import (
     MAP,
-    Draw,
+    FeatureDraw,
     Kernel,
     Solver,
     about_features,
@@ -54,19 +54,19 @@ class OnFeatures(Preparation):
     kernel: Kernel
     gamma: float | None
 
-    def _drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, Draw]:
+    def _drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, FeatureDraw]:
         seed = int(rng.integers(2**62))
         if self.gamma is not None:
-            return Draw(self.gamma, seed, None)
+            return FeatureDraw(self.gamma, seed, None)
         spread = yield from bandwidth.find_spread()
         gamma = bandwidth.in_units(self.kernel.name, spread.gamma, spread.means.shape[1])
-        return Draw(gamma, seed, spread.means)
+        return FeatureDraw(gamma, seed, spread.means)
 
     @property
     def conversation(self) -> Conversation:
         if self.gamma is not None:
             return (), (), {}
-        return (bandwidth.RELEASE,), (bandwidth.ASK,), {"spread": bandwidth.spread}
+        return (bandwidth.SPREAD_RELEASE,), (bandwidth.SPREAD_ASK,), {"spread": bandwidth.spread}
 
 
 @dataclass(frozen=True)

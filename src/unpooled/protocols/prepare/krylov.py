@@ -34,7 +34,7 @@ from unpooled.kernels.linalg.products import matmul
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare.kernel import (
-    Draw,
+    FeatureDraw,
     Kernel,
     Solution,
     Solver,
@@ -87,7 +87,7 @@ class BlockKrylov(Solver):
     def steps(self) -> Mapping[str, Step]:
         return {"products": self.products}
 
-    def find(self, draw: Draw, rng: np.random.Generator) -> Solving:
+    def find(self, draw: FeatureDraw, rng: np.random.Generator) -> Solving:
         vectors = self._first(draw, rng)
         basis = products = np.empty((self.kernel.n_features, 0))
         for number in range(self.passes):
@@ -106,7 +106,7 @@ class BlockKrylov(Solver):
         values = np.pad(values, (0, self.n_components - len(values)))
         return Solution(padded(onto, self.n_components), values)
 
-    def _first(self, draw: Draw, rng: np.random.Generator) -> FloatArray:
+    def _first(self, draw: FeatureDraw, rng: np.random.Generator) -> FloatArray:
         n_features = self.kernel.n_features
         known = np.empty((n_features, 0))
         if draw.means is not None:

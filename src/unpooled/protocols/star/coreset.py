@@ -162,7 +162,7 @@ class CoresetKMeans(StarProtocol):
         return method(rows, weights, self.n_clusters, self.n_init, rng)
 
 
-def digest(name: PartyId) -> int:
+def party_digest(name: PartyId) -> int:
     """64 bits that stand for a party's name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
@@ -172,14 +172,14 @@ def allotments(
 ) -> dict[str, Array]:
     """How many of ``size`` rows each party is to draw, in proportion to its cost."""
     return {
-        "party": np.array([digest(name) for name in names], dtype=np.uint64),
+        "party": np.array([party_digest(name) for name in names], dtype=np.uint64),
         "share": shares(costs, size, rng),
     }
 
 
 def own_share(name: PartyId, allotted: Body, size: int) -> int:
     """How many of them are this party's; none if it is not named."""
-    share = int(allotted["share"][allotted["party"] == np.uint64(digest(name))].sum())
+    share = int(allotted["share"][allotted["party"] == np.uint64(party_digest(name))].sum())
     if not 0 <= share <= size:
         raise ProtocolError(
             f"Party {name} was asked for {share} rows, where all parties together send {size}."

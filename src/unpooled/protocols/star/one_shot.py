@@ -60,7 +60,7 @@ from unpooled.privacy.row_groups import room
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared import sums
 from unpooled.protocols.star.shared.centroids import (
-    ASK,
+    CENTROIDS_ASK,
     ask_for_centroids,
     releasable,
     release,
@@ -102,7 +102,7 @@ class OneShotKMeans(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK, sums.question(self.found)) if self.refine else (ASK,)
+        return (CENTROIDS_ASK, sums.question(self.found)) if self.refine else (CENTROIDS_ASK,)
 
     @property
     def found(self) -> AtMost:

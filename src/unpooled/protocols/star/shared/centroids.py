@@ -19,7 +19,7 @@ from unpooled.privacy.row_groups import sendable
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows
 
-ASK = Release("centroids", (), ("model",), "nothing but the question")
+CENTROIDS_ASK = Release("centroids", (), ("model",), "nothing but the question")
 
 
 def release(
@@ -47,7 +47,7 @@ class CentroidsProtocol(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
+        return (CENTROIDS_ASK,)
 
     @property
     def steps(self) -> Mapping[str, Step]:

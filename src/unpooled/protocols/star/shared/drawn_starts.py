@@ -32,7 +32,7 @@ from unpooled.privacy.row_groups import room
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared import sums
 from unpooled.protocols.star.shared.centroids import (
-    ASK,
+    CENTROIDS_ASK,
     ask_for_centroids,
     releasable,
     release,
@@ -41,7 +41,7 @@ from unpooled.protocols.star.shared.centroids import (
 from unpooled.types import Body, FloatArray, all_rows
 
 NAMES = ("k-means++", "random")
-Draw: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
+DrawCenters: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
 """What makes ``n_clusters`` centres of rows, as scikit-learn's k-means calls it."""
 _CELLS = 10
 """Times K."""
@@ -52,7 +52,7 @@ class DrawnStarts(StarProtocol):
     """The protocol; ``draw`` is one of ``NAMES`` or a function that the coordinator calls."""
 
     n_clusters: int
-    draw: str | Draw
+    draw: str | DrawCenters
     n_starts: int = 1
     name: ClassVar[str] = "drawn starts"
 
@@ -63,7 +63,7 @@ class DrawnStarts(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
+        return (CENTROIDS_ASK,)
 
     @property
     def found(self) -> AtMost:
