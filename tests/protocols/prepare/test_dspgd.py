@@ -15,6 +15,7 @@ from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask
 from unpooled.privacy.policy import STUDY
+from unpooled.protocols.prepare import dspgd
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import GAMMA, SEED, Kernel
 from unpooled.protocols.star import coreset
