@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from unpooled import DGC, KarSwenson, losses
-from unpooled.kernels.compiled import _jit, descent
+from unpooled.kernels.compiled import _jit, rounds
 from unpooled.kernels.compiled.ahead import compile_restarts, compile_rounds
+from unpooled.kernels.compiled.columns import _advance_all
+from unpooled.kernels.compiled.costs import _costs
 from unpooled.kernels.compiled.restarts import _run, best_labels
 from unpooled.protocols.mesh import dgc
 
@@ -37,7 +39,7 @@ def test_fits_compile_nothing_more(monkeypatch: pytest.MonkeyPatch, model: str) 
     monkeypatch.setattr(dgc, "WORTH_COMPILING", 0)
     rows = RNG.normal(size=(60, 70)) + 3 * RNG.integers(3, size=(60, 1))
     MODELS[model].set_params(max_rounds=200, init=rows[:3]).fit([rows[u::4] for u in range(4)])
-    for compiled in (descent._leap, descent._paid, descent._drift):
+    for compiled in (rounds._run_rounds, _costs, _advance_all):
         assert len(compiled.signatures) == 1
 
 
@@ -49,8 +51,8 @@ def test_restarts_compile_nothing_more() -> None:
 
 
 def test_small_fits_wait_for_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descent, "leap", None)
-    monkeypatch.setattr(descent, "exchange", None)
+    monkeypatch.setattr(rounds, "run_rounds", None)
+    monkeypatch.setattr(rounds, "exchange", None)
     DGC(3, random_state=0).fit(RNG.normal(size=(100, 4)), groups=np.arange(100) % 5)
 
 

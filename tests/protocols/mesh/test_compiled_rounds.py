@@ -11,7 +11,9 @@ from unpooled import losses
 from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.kernels.assignment.nearest import nearest
-from unpooled.kernels.compiled.folding import fold
+from unpooled.kernels.compiled.clusters import Clusters
+from unpooled.kernels.compiled.reduced import Reduced, reduce_coordinates
+from unpooled.kernels.compiled.steps import StepRule
 from unpooled.losses import Loss
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh import dgc
@@ -132,8 +134,8 @@ WIDE = {
     "few columns matter": lambda rng: _wide(rng) * (np.arange(300) % 50 == 0),
     "unlike scales": lambda rng: _wide(rng) * np.logspace(-6, 6, 300),
 }
-"""Rows of so many columns that they are looked at in half the digits first, and that centres have
-fewer coordinates once they are calm."""
+"""Rows of so many columns that there is a copy in single precision, and that centres get fewer
+coordinates once no row need be checked for many rounds."""
 
 
 def _wide_parties(data: str) -> Parties:
@@ -157,19 +159,27 @@ def test_wide_rows(monkeypatch: pytest.MonkeyPatch, data: str, loss: str) -> Non
     _same_notes(notes, parties)
 
 
+def _count_reductions(monkeypatch: pytest.MonkeyPatch, reductions: list[Reduced]) -> None:
+    def reduce(state: Clusters, x: np.ndarray, rule: StepRule) -> Reduced:
+        reductions.append(reduce_coordinates(state, x, rule))
+        return reductions[-1]
+
+    monkeypatch.setattr(compiled_rounds, "reduce_coordinates", reduce)
+
+
 @pytest.mark.parametrize(
     "data", ["blobs", "few columns matter", "unlike scales", "far from the origin", "tiny"]
 )
-def test_calm_centres_go_on_in_fewer_coordinates(
+def test_rounds_without_a_row_to_check_run_in_fewer_coordinates(
     monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
     parties = _wide_parties(data)
     start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, rho=5.0, max_rounds=800, tol=0.0)
-    calm = []
-    monkeypatch.setattr(compiled_rounds, "fold", lambda *state: calm.append(state) or fold(*state))
+    reductions: list[Reduced] = []
+    _count_reductions(monkeypatch, reductions)
     (plain, quick), notes = _both(monkeypatch, protocol, parties, {})
-    assert calm
+    assert reductions
     _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
     _same_notes(notes, parties)
 
@@ -202,18 +212,18 @@ def test_the_same_bits_however_users_are_spread(
 ) -> None:
     """All rounds at once, some of them a few columns at a time; one by one; on several hosts."""
     parties = _wide_parties("blobs") if wide else _parties("blobs")
-    folds = wide and loss == "k-means" and solver == "plain"
-    start, rounds = InitialCenters(3, parties.rows[[0, 40, 70]]), 800 if folds else 100
+    reduces = wide and loss == "k-means" and solver == "plain"
+    start, rounds = InitialCenters(3, parties.rows[[0, 40, 70]]), 800 if reduces else 100
     protocol = DGC(start, loss=LOSSES[loss], max_rounds=rounds, solver=solver)
-    calm = []
-    monkeypatch.setattr(compiled_rounds, "fold", lambda *state: calm.append(state) or fold(*state))
+    reductions: list[Reduced] = []
+    _count_reductions(monkeypatch, reductions)
     monkeypatch.setattr(dgc, "WORTH_COMPILING", 0)
     graph = topology("ring", parties.names)
     runs = [run_mesh(protocol, parties, graph, **ways) for ways in WAYS.values()]
     for run in runs[1:]:
         np.testing.assert_array_equal(run.result["centers"], runs[0].result["centers"])
         np.testing.assert_array_equal(run.result["rounds"], runs[0].result["rounds"])
-    assert bool(calm) == folds
+    assert bool(reductions) == reduces
 
 
 @pytest.mark.parametrize("inner_steps", [2, 5])

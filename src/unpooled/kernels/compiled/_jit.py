@@ -70,8 +70,11 @@ def inner(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Compiled into where it is called, which saves handing over arrays: for single calls."""
-    return cast(Function, numba.njit(forceinline=True, **_INNER)(function))
+    """Compiled as a part of its callers: for functions with one caller, mostly.
+
+    That is quicker to compile than a function of its own, and handing over arrays costs nothing.
+    """
+    return cast(Function, numba.njit(inline="always", **_INNER)(function))
 
 
 def on_all_cores(function: Function) -> Function:

@@ -10,8 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from unpooled.kernels.compiled import clusters, descent, restarts
 from unpooled.kernels.compiled._jit import waits_explained
+from unpooled.kernels.compiled.clusters import empty_clusters
+from unpooled.kernels.compiled.columns import advance_columns
+from unpooled.kernels.compiled.costs import costs
+from unpooled.kernels.compiled.loss_terms import FAIR, KMEANS, LossTerms
+from unpooled.kernels.compiled.restarts import best_labels
+from unpooled.kernels.compiled.rounds import exchange
+from unpooled.kernels.compiled.steps import step_rule
 
 
 def compile_rounds() -> None:
@@ -19,17 +25,17 @@ def compile_rounds() -> None:
     rows, offsets = np.arange(32.0).reshape(16, 2), np.array([0, 8, 16])
     x, links = np.stack([rows[:2]] * 2), (np.array([0, 1, 2]), np.array([1, 0]))
     with waits_explained():
-        for kind, reach in ((clusters.KMEANS, np.inf), (clusters.FAIR, -1.0)):
-            s = clusters.clusters(rows, np.ones(16), offsets, 2)
-            how = descent.slope(*links, np.full(2, 0.1), 1.0, (kind, 1.0, reach))
-            descent.exchange(s, x, np.empty_like(x), how, True)
-            descent.costs(s, x, how)
-        descent.drift(s, x, how, 1)
+        for loss in (LossTerms(KMEANS, 1.0, np.inf), LossTerms(FAIR, 1.0, -1.0)):
+            state = empty_clusters(rows, np.ones(16), offsets, 2)
+            rule = step_rule(*links, np.full(2, 0.1), 1.0, loss)
+            exchange(state, x, np.empty_like(x), rule, True)
+            costs(state, x, rule)
+        advance_columns(state, x, rule, 1)
 
 
 def compile_restarts() -> None:
     """What many small k-means need."""
-    restarts.best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
+    best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from threading import Lock
 import numpy as np
 
 from unpooled.kernels.compiled._jit import jit, waits_explained
-from unpooled.kernels.compiled.clusters import in_lanes
+from unpooled.kernels.compiled.distances import squared_in_lanes
 from unpooled.parallel import in_chunks
 from unpooled.types import FloatArray, IntArray
 
@@ -160,7 +160,7 @@ def _run(
             _label(rows, centers, clock, bounds, own)
         costs[t] = 0.0
         for r in range(n):
-            costs[t] += weights[r] * in_lanes(centers, own[r], rows, r)
+            costs[t] += weights[r] * squared_in_lanes(centers, own[r], rows, r)
 
 
 @jit
@@ -271,7 +271,7 @@ def _label(
                     continue
                 bound = bounds[r, k] - clock[WAY, k]
                 if turn == 0 or bound <= _safe(near, most):
-                    squares = in_lanes(centers, k, rows, r)
+                    squares = squared_in_lanes(centers, k, rows, r)
                     bound = math.sqrt(squares)
                     bounds[r, k] = bound + clock[WAY, k]
                     if squares < exact or (squares == exact and k < label):
@@ -306,7 +306,7 @@ def _move(
             farthest, given = 0.0, -1
             for r in range(n):
                 if clock[ROWS, labels[r]] != _GIVEN:
-                    squares = in_lanes(centers, labels[r], rows, r)
+                    squares = squared_in_lanes(centers, labels[r], rows, r)
                     if squares > farthest:
                         farthest, given = squares, r
             if given >= 0:

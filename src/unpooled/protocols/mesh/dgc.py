@@ -196,16 +196,16 @@ class DGC(CentersProtocol):
         momentum: Momentum | None,
     ) -> Peer[Body]:
         """The rounds by compiled code, many in one call where all users are here and unwatched."""
-        from unpooled.kernels.compiled.descent import Rest
-        from unpooled.protocols.mesh.shared.compiled_rounds import Swift, kind_of
+        from unpooled.kernels.compiled.rounds import StoppingRule
+        from unpooled.protocols.mesh.shared.compiled_rounds import CompiledRounds, terms_of
 
         assert isinstance(self.loss, DistanceLoss)
-        kind = kind_of(self.loss)
-        assert kind is not None
-        compiled = Swift(
+        terms = terms_of(self.loss)
+        assert terms is not None
+        compiled = CompiledRounds(
             block,
             self.loss,
-            kind,
+            terms,
             x,
             self.rho,
             alpha,
@@ -214,11 +214,11 @@ class DGC(CentersProtocol):
         )
         t, y = 0, x
         while t < self.max_rounds:
-            if momentum is None and compiled.may_leap and stopping.may_run_many_rounds:
+            if momentum is None and compiled.may_run_many and stopping.may_run_many_rounds:
                 units = pace * stopping.scale if stopping.window else np.ones(len(block))
                 residuals = np.array(stopping.largest_residuals)
-                rule = Rest(stopping.window, self.tol, units, residuals)
-                x, sent, note, rounds, converged = compiled.leap(x, self.max_rounds - t, rule)
+                rule = StoppingRule(stopping.window, self.tol, units, residuals)
+                x, sent, note, rounds, converged = compiled.run_rounds(x, self.max_rounds - t, rule)
                 y = x
                 yield stopping.post_of_many_rounds(t, sent, times=rounds)
                 yield Note(t, note, times=rounds)
