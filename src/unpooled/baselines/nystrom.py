@@ -19,8 +19,8 @@ _LANDMARKS = 1000
 class NystromKMeans(EmbeddedKMeans):
     """Kernel k-means on a matrix of rank s near K, from c rows drawn uniformly.
 
-    With C = k(X, landmarks) and W = k(landmarks, landmarks), K is near C W^+ C' = F F', where
-    F = C W^{+½} (N x c). The best matrix of rank s for *that*, not for W, is made of the s leading
+    With C = k(X, landmarks) and W = k(landmarks, landmarks), K is near C W^+ C' = F F', where F = C
+    W^{+½} (N x c). The best matrix of rank s for *that*, not for W, is made of the s leading
     singular vectors of F = P Σ Q': rows are embedded as P_s Σ_s = C W^{+½} Q_s and clustered by
     k-means. The larger c, the nearer this is to :class:`ExactKernelKMeans`; with all rows as
     landmarks it is the same. Takes 8 N c bytes and of the order of N c² steps.

@@ -38,9 +38,9 @@ class PartyData:
 class Parties:
     """The rows of several parties, one after the other, in C order whatever they are given in.
 
-    Party ``i`` holds ``rows[offsets[i]:offsets[i + 1]]`` with the weights at the same places.
-    One table instead of a list of parties lets a host that carries a hundred thousand users work
-    on all of them with a handful of array operations.
+    Party ``i`` holds ``rows[offsets[i]:offsets[i + 1]]`` with the weights at the same places. One
+    table instead of a list of parties lets a host that carries a hundred thousand users work on all
+    of them with a handful of array operations.
     """
 
     names: tuple[PartyId, ...]

@@ -1,7 +1,7 @@
 """A party's rows from its own file: npz, csv or parquet.
 
-Whatever is refused is named as its owner would look for it: a csv by the line that an editor
-shows, other files by the row.
+Whatever is refused is named as its owner would look for it: a csv by the line that an editor shows,
+other files by the row.
 """
 
 from __future__ import annotations

@@ -173,8 +173,8 @@ def _around(share: Tensor) -> Tensor:
 def _grid(theta: Tensor, height: int, width: int) -> Tensor:
     """Where each pixel of a view lies in its image: (n, height, width, 2).
 
-    ``theta`` has six numbers per view, the rows of its 2 x 3 matrix. What hangs on the column
-    and what on the row are found apart, and only their sum is as large as the view; torch's own
+    ``theta`` has six numbers per view, the rows of its 2 x 3 matrix. What hangs on the column and
+    what on the row are found apart, and only their sum is as large as the view; torch's own
     affine_grid multiplies matrices of two columns and takes ten times as long.
     """
     n = theta.shape[1]

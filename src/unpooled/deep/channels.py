@@ -1,8 +1,8 @@
 """Mean and standard deviation of each colour channel over all parties' images, from sums.
 
 Party m sends its weight W_m, and for each channel Σ w x and Σ w x², with x an image's mean over its
-pixels (of the values, and of their squares). The coordinator adds these up: the mean is
-μ = Σ Σ w x / Σ W, and the scale σ with σ² = Σ Σ w x² / Σ W - μ².
+pixels (of the values, and of their squares). The coordinator adds these up: the mean is μ = Σ Σ w x
+/ Σ W, and the scale σ with σ² = Σ Σ w x² / Σ W - μ².
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def flattened(X: Any, channels: str) -> tuple[Any, ImageShape | None]:
 def shape_of(given: Any, seen: ImageShape | None, n_columns: int) -> ImageShape:
     """The images' shape (channels, height, width): as given, as seen, or guessed.
 
-    Rows of a square number of columns are taken for square images of one channel, others for
-    images one pixel high.
+    Rows of a square number of columns are taken for square images of one channel, others for images
+    one pixel high.
     """
     if given is None:
         side = math.isqrt(n_columns)

@@ -11,9 +11,9 @@ The coordinator draws a network, and then in every round:
 3. **Averaging.** θ ← Σ_m n_m θ_m / Σ_m n_m over the parties that answered, n_m their rows (or the
    weight of these); what becomes of batch normalisations' statistics is in :mod:`.vectors`.
 
-After the last round the images are clustered once more, by ``final``, whose centres are the
-result. At the very beginning parties send sums and sums of squares of each channel, so that all
-bring their images to the same scale (:mod:`.channels`).
+After the last round the images are clustered once more, by ``final``, whose centres are the result.
+At the very beginning parties send sums and sums of squares of each channel, so that all bring their
+images to the same scale (:mod:`.channels`).
 
 A party needs nothing that it has missed: every question carries the network. Its reply depends on
 the question, its rows and the run's seed only. So a party that is down for a round is missing from

@@ -40,8 +40,8 @@ _ONE_THREAD, _DRAWING = _OneTorchThread(), RLock()
 def working(draws: bool, seed: int) -> Iterator[None]:
     """While a party uses the network.
 
-    One that draws random numbers takes those of the process: parties then work one after the
-    other, each from its own seed.
+    One that draws random numbers takes those of the process: parties then work one after the other,
+    each from its own seed.
     """
     with _ONE_THREAD:
         if not draws:

@@ -136,9 +136,9 @@ class CentersEstimator(
         """Minus the cost of the rows of ``X`` at ``cluster_centers_``: higher is better.
 
         The cost is the method's own: squared distances to the nearest centre unless its docstring
-        has another. More clusters always cost less, so a search over ``n_clusters`` by this
-        score takes the most it may; and costs measured in different spaces or by different losses
-        do not compare.
+        has another. More clusters always cost less, so a search over ``n_clusters`` by this score
+        takes the most it may; and costs measured in different spaces or by different losses do not
+        compare.
 
         Parameters
         ----------

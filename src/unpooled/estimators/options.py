@@ -107,8 +107,8 @@ def starts(n_init: Any, auto: int = AUTO_STARTS) -> int:
 def refuse_too_many_clusters(n_clusters: int, table: Table) -> int | None:
     """K centres need K distinct rows, wherever they are.
 
-    scikit-learn's own checks fit plain tables with fewer, and its k-means warns and goes on; so
-    for a plain table this goes on too, and returns how many distinct rows there are.
+    scikit-learn's own checks fit plain tables with fewer, and its k-means warns and goes on; so for
+    a plain table this goes on too, and returns how many distinct rows there are.
     """
     rows = table.parties.rows
     few = distinct_rows(rows, n_clusters - 1)

@@ -25,10 +25,10 @@ from unpooled.types import Body, FloatArray, IntArray
 class StarEstimator(CentersEstimator):
     """Reads the data, runs the protocol between its parties, keeps what came of it.
 
-    ``policy`` decides what may leave parties: "study" (in-process experiments: whatever
-    the method declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object
-    of :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` lists, party
-    by party, what was suppressed for it. ``history_`` has what the coordinator noted: ``received``,
+    ``policy`` decides what may leave parties: "study" (in-process experiments: whatever the method
+    declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object of
+    :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` lists, party by
+    party, what was suppressed for it. ``history_`` has what the coordinator noted: ``received``,
     the number of centroids, and for methods of several rounds ``cost`` and ``movement``.
 
     The model of a run that standardised columns also has ``preparations_``, and takes raw rows; see

@@ -19,8 +19,8 @@ from unpooled.types import FloatArray
 class DistanceLoss(Loss):
     """A loss of the distance t = g(x, y) alone, increasing in t.
 
-    A subclass gives ``of_distance``, ``weight`` and ``beta``, the largest curvature of f in x
-    for the Euclidean metric.
+    A subclass gives ``of_distance``, ``weight`` and ``beta``, the largest curvature of f in x for
+    the Euclidean metric.
     """
 
     beta: ClassVar[float]

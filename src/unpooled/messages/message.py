@@ -2,8 +2,8 @@
 
 Three of them travel: a coordinator's :class:`Ask`, a party's :class:`Reply`, a peer's
 :class:`Post`. :class:`Summary` is how a party's step hands its answer to the ledger, together with
-which rows it is about; of that, only the arrays travel. :class:`Note` is what an algorithm says
-to the people who run it: it stays where it is made and feeds progress displays and histories.
+which rows it is about; of that, only the arrays travel. :class:`Note` is what an algorithm says to
+the people who run it: it stays where it is made and feeds progress displays and histories.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from unpooled.types import Array, Body, BoolArray, IntArray, in_c_order
 def sealed(body: Mapping[str, Array]) -> Body:
     """The same arrays as read-only views: nobody can change what has been handed on.
 
-    They are in C order, as they are after bytes: what a receiver makes of a message does not
-    depend on the way that it came.
+    They are in C order, as they are after bytes: what a receiver makes of a message does not depend
+    on the way that it came.
     """
     views = {}
     for name, value in body.items():

@@ -7,9 +7,9 @@ cluster.
 
 Weights count rows: a row of weight 2 is a row listed twice, a row of weight 0 is not there.
 
-``X`` is one array or DataFrame, with ``groups`` giving each row's party, or a list, tuple or
-dict of 2-D tables, one per party; ``labels`` and ``sample_weight`` come in the same container.
-The columns of several DataFrames are matched by name.
+``X`` is one array or DataFrame, with ``groups`` giving each row's party, or a list, tuple or dict
+of 2-D tables, one per party; ``labels`` and ``sample_weight`` come in the same container. The
+columns of several DataFrames are matched by name.
 """
 
 from unpooled.metrics.centers import center_distance, consensus_distance

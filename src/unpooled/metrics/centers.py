@@ -16,8 +16,8 @@ from unpooled.metrics.inputs import finite_array
 def center_distance(centers: Any, true_centers: Any) -> float:
     """The Frobenius norm of the difference between matched centres.
 
-    (Σ_k |c_k - t_π(k)|²)^½, where the matching π makes the sum smallest. If there are more
-    centres on one side, only the matched ones count: those left over add nothing.
+    (Σ_k |c_k - t_π(k)|²)^½, where the matching π makes the sum smallest. If there are more centres
+    on one side, only the matched ones count: those left over add nothing.
 
     Parameters
     ----------

@@ -19,15 +19,15 @@ from unpooled.types import FloatArray
 def silhouette(X: Any, labels: Any, *, groups: Any = None, sample_weight: Any = None) -> float:
     """The mean silhouette in squared Euclidean distance, without pooling.
 
-    The mean squared distance of x to the rows of cluster k is |x - c_k|² + S_k / W_k. So with
-    l the cluster of x,
+    The mean squared distance of x to the rows of cluster k is |x - c_k|² + S_k / W_k. So with l the
+    cluster of x,
 
         a(x) = (W_l |x - c_l|² + S_l) / (W_l - 1),
         b(x) = min_{k ≠ l} |x - c_k|² + S_k / W_k,
 
-    and the score is Σ w s / Σ w with s = (b - a) / max(a, b); s = 0 in a cluster whose weight is
-    at most 1 and where a = b = 0. Equals scikit-learn's
-    ``silhouette_score(metric="sqeuclidean")`` of the pooled rows.
+    and the score is Σ w s / Σ w with s = (b - a) / max(a, b); s = 0 in a cluster whose weight is at
+    most 1 and where a = b = 0. Equals scikit-learn's ``silhouette_score(metric="sqeuclidean")`` of
+    the pooled rows.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ def davies_bouldin(X: Any, labels: Any, *, groups: Any = None, sample_weight: An
         (1/K) Σ_k max_{j ≠ k} (r_k + r_j) / |c_k - c_j|,
 
     where a pair with the same centre counts 0. Equals scikit-learn's ``davies_bouldin_score`` of
-    the pooled rows, with two differences in rounding: this score does not take distances below
-    1e-8 for 0, and finds r_k = 0 where a cluster's rows coincide, which scikit-learn may miss by
-    about 1e-7.
+    the pooled rows, with two differences in rounding: this score does not take distances below 1e-8
+    for 0, and finds r_k = 0 where a cluster's rows coincide, which scikit-learn may miss by about
+    1e-7.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ other's certificate; what no rule allows is denied. Between A and its neighbour 
 - ``unpooled/live/A/alive`` and ``unpooled/live/B/alive``, by which each sees the other come and go.
 
 So nobody sends or replies in another's name, receives what is meant for another, makes a query of
-Zenoh's own (they are not used at all) or looks at its administration. The ``*`` stands for the
-run, whose name nobody knows before both ends have met.
+Zenoh's own (they are not used at all) or looks at its administration. The ``*`` stands for the run,
+whose name nobody knows before both ends have met.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def configuration(
 ) -> dict[str, Any]:
     """Zenoh's configuration for this place; without files, plain TCP.
 
-    ``largest`` is how many bytes a message may have before it is wrapped and sealed.
-    ``block`` is how long a put waits while the way is full. It is far below ``lease``: where both
-    run out on one connection, Zenoh 1.10 may be left with one over which nothing passes.
+    ``largest`` is how many bytes a message may have before it is wrapped and sealed. ``block`` is
+    how long a put waits while the way is full. It is far below ``lease``: where both run out on one
+    connection, Zenoh 1.10 may be left with one over which nothing passes.
     """
     return {
         "mode": "peer",

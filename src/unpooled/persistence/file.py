@@ -2,8 +2,8 @@
 
 ``model.json`` says what the model is made of (see :mod:`unpooled.persistence.values`), beside it
 are ``arrays/*.npy``, so ``numpy.load`` opens the file too. The same model gives the same bytes.
-Members are stored, not compressed, and each array is read once: whatever a file claims, its
-arrays take no more memory than the file itself has bytes.
+Members are stored, not compressed, and each array is read once: whatever a file claims, its arrays
+take no more memory than the file itself has bytes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _KINDS = {**values.KINDS, **foreign.KINDS, **classes.KINDS}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Writes an estimator of unpooled, fitted or not, to one file that :func:`load` reads.
 
-    The file appears whole or not at all; an older one of that name stays until then. What cannot
-    be written without pickle (a loss or policy of one's own), and a generator as random_state, is
+    The file appears whole or not at all; an older one of that name stays until then. What cannot be
+    written without pickle (a loss or policy of one's own), and a generator as random_state, is
     refused. Sparse matrices come back in csr form.
 
     Parameters

@@ -100,8 +100,8 @@ class Ledger:
     ) -> Sent | None:
         """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
-        A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its
-        own entry. ``row_groups`` says which rows a star party's message is about.
+        A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its own
+        entry. ``row_groups`` says which rows a star party's message is about.
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)

@@ -2,9 +2,8 @@
 
 A driver asks what :meth:`CoordinatorRuntime.begin` hands it, gives the answers that came to
 :meth:`CoordinatorRuntime.answered`, asks what that hands back, and so on until it is None: then
-there is a
-:attr:`CoordinatorRuntime.result`. A driver that keeps each :class:`Exchange` can go on after its
-process died: it begins with those it kept.
+there is a :attr:`CoordinatorRuntime.result`. A driver that keeps each :class:`Exchange` can go on
+after its process died: it begins with those it kept.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ DIRECT = Route(np.ones(1, dtype=np.int64), hops=1, delay=0)
 def _counting(data: PartyData) -> PartyData:
     """The rows that have any weight: the others are as good as absent, to the last bit.
 
-    Left in, they would use up random numbers, and a product may round a row differently with
-    others beside it.
+    Left in, they would use up random numbers, and a product may round a row differently with others
+    beside it.
     """
     there = data.weights > 0
     if there.all():

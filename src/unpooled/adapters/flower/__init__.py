@@ -6,8 +6,8 @@ The coordinator is a ServerApp, every party a ClientApp at its own SuperNode::
     app = client_app(agreed, load_data)   # every site
 
 ``agreed`` is an :class:`unpooled.runtime.agreement.Agreement`, or makes one from Flower's context;
-both sides must come to the same. The result is that of :func:`unpooled.simulate.run_star` with
-the same seed and policies, bit for bit. ``examples/flower`` is an app that is ready to run.
+both sides must come to the same. The result is that of :func:`unpooled.simulate.run_star` with the
+same seed and policies, bit for bit. ``examples/flower`` is an app that is ready to run.
 
 A site's SuperNode has in its node config who it is: ``partition-id`` is the party's number, from 0,
 and ``name`` what it is called (the number if left out). There the site also decides what may leave

@@ -2,8 +2,7 @@
 
 It takes weeks on two cores and hours on a good GPU (``device = "cuda"`` among the parameters), so
 before it starts it works out how long it will take on this machine: it times one batch, with the
-plan's network and views. What has been done when it is stopped is in
-the checkpoint.
+plan's network and views. What has been done when it is stopped is in the checkpoint.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Setting: 10,000 training images of CIFAR-10 (the paper: 50,000), held by ten parties, iid or each
 class by Dirichlet(0.3) or Dirichlet(0.1); a ConvNet of four convolutions (the paper: ResNet-18), 12
 rounds of one epoch (150 of five) with batches of 16, views of 24 x 24 pixels, 128 prototypes for
-training. All that differs between rows is how parties' centroids become common ones. k-FED has
-k' = 13, the least that makes 128 at ten parties (its authors advise the root of k, 11); fuzzy
-c-means has one round, as in the paper, of at most 30 steps in a party. The run's number is the seed
-of the split, which is the same for all methods, and of the method: all begin with the same network.
+training. All that differs between rows is how parties' centroids become common ones. k-FED has k' =
+13, the least that makes 128 at ten parties (its authors advise the root of k, 11); fuzzy c-means
+has one round, as in the paper, of at most 30 steps in a party. The run's number is the seed of the
+split, which is the same for all methods, and of the method: all begin with the same network.
 
 Linear evaluation and nearest neighbours learn from the features of all 10,000 training images and
 their classes, and are tested on the 10,000 test images. NMI is of the ten clusters of training

@@ -1,9 +1,9 @@
 """Iris over a ring of ten users: Tables 2 and 4 of the paper.
 
 Setting: ten users on a ring, 15 rows each, five of each class in the order of the file; a user
-starts from one random row of its own per class (which uses the labels); weights 1, 500 rounds,
-one inner step, Huber's delta 5, step size 0.5 / (15 beta_f / rho + 4). The paper states weights
-1/N, but only weights 1 give its tables. Accuracy is per user on its own rows, averaged, either with
+starts from one random row of its own per class (which uses the labels); weights 1, 500 rounds, one
+inner step, Huber's delta 5, step size 0.5 / (15 beta_f / rho + 4). The paper states weights 1/N,
+but only weights 1 give its tables. Accuracy is per user on its own rows, averaged, either with
 "cluster k is class k" (identity) or with the best matching; the paper does not say which. CGC is
 gradient clustering of the pooled rows, LGC of each user's rows in isolation.
 

@@ -1,7 +1,7 @@
 """What one-shot clustering costs: k-means cost on all rows, relative to k-means of the pooled rows.
 
-The S-sets are kind: two columns, clusters of like size. Here are (a) Gaussian blobs of unlike
-size that overlap somewhat and (b) the pixels of MNIST, each class dealt out to 20 parties by
+The S-sets are kind: two columns, clusters of like size. Here are (a) Gaussian blobs of unlike size
+that overlap somewhat and (b) the pixels of MNIST, each class dealt out to 20 parties by
 Dirichlet(0.1). The run's number is the seed of blobs, split and method. Given is the excess
 
     100 (cost of the method's centres / cost of KMeans(n_init=10) on the pooled rows - 1) %,

@@ -1,8 +1,7 @@
 """Tables 1, 4 and 6 of Xu et al. 2024, "Jigsaw Game: Federated Clustering" (arXiv 2407.12764).
 
 Copied as printed, also where the print looks wrong. Twelve values are S1 to S4, each iid,
-Dirichlet(0.3), Dirichlet(0.1); four are S1 to S4, of pooled rows, whatever the split; three are
-S1.
+Dirichlet(0.3), Dirichlet(0.1); four are S1 to S4, of pooled rows, whatever the split; three are S1.
 """
 
 from __future__ import annotations

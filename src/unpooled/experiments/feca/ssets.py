@@ -5,10 +5,10 @@ centres), ten parties, rows dealt out iid or each class by Dirichlet(0.3) or Dir
 run's number is the seed of the split, which is the same for all methods, and of the method.
 
 Distance is the Frobenius norm of the difference between found and true centres under the optimal
-matching, in raw coordinates, in units of 1e4. Only matched centres count, so a method that
-returns fewer looks better: their number always stands beside it. FeCA makes up k centres where it
-finds fewer groups; for FeCA the number is that of means of groups, and their own distance is
-given as well. Purity and NMI are those of assigning every row to the nearest centre.
+matching, in raw coordinates, in units of 1e4. Only matched centres count, so a method that returns
+fewer looks better: their number always stands beside it. FeCA makes up k centres where it finds
+fewer groups; for FeCA the number is that of means of groups, and their own distance is given as
+well. Purity and NMI are those of assigning every row to the nearest centre.
 
 Data: files s1.npz to s4.npz with X, y and centers, in the folder that UNPOOLED_DATA names.
 

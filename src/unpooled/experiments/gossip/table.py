@@ -1,9 +1,9 @@
 """GossipKMeans on five problems: exchanges, numbers sent, cost over pooled k-means, exactness.
 
 All users must end with the same centres, to 1e-8, and at a Lloyd point of the pooled rows: one more
-exact step moves no coordinate by more than 1e-8 (also on S1, where they go up to 1e6).
-The second table has sums along a tree in place of gossip, the third losses other than k-means, the
-reference of which is the same method with one user who holds all rows.
+exact step moves no coordinate by more than 1e-8 (also on S1, where they go up to 1e6). The second
+table has sums along a tree in place of gossip, the third losses other than k-means, the reference
+of which is the same method with one user who holds all rows.
 
     unpooled reproduce gossip-table --runs 20
 """

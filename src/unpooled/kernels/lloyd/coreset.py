@@ -1,8 +1,8 @@
 """Coresets: few weighted rows on which every clustering costs about what it costs on all.
 
-Party i has rows p of weight w_p and centres B_i that are a fair clustering of them. Rows pay
-c_p = d(p, B_i)^2 (k-means) or d(p, B_i) (k-median), together M_i = sum over p of w_p c_p; M is the
-sum of M_i over all parties. Of t rows drawn in all (Balcan, Ehrlich & Liang 2013, Algorithm 1),
+Party i has rows p of weight w_p and centres B_i that are a fair clustering of them. Rows pay c_p =
+d(p, B_i)^2 (k-means) or d(p, B_i) (k-median), together M_i = sum over p of w_p c_p; M is the sum of
+M_i over all parties. Of t rows drawn in all (Balcan, Ehrlich & Liang 2013, Algorithm 1),
 
 - party i draws t_i, which is t M_i / M on average (:func:`shares`),
 - each draw is row q with probability w_q c_q / M_i, and counts w_q M / (t w_q c_q) = M / (t c_q),

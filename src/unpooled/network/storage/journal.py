@@ -23,8 +23,8 @@ JOURNAL = "journal"
 _PREFIX = struct.Struct("<IIQ")
 """CRC of the header, its length, the length of all parts.
 
-The parts have no CRC: whether they are whole follows from their length, as the file only ever
-grows at its end.
+The parts have no CRC: whether they are whole follows from their length, as the file only ever grows
+at its end.
 """
 _CACHED = 4 * 2**20
 """Bytes after which a journal is dropped from the page cache: nobody is going to read it soon."""

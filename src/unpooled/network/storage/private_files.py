@@ -10,8 +10,8 @@ from typing import IO
 def open_private(path: Path, mode: str) -> IO[bytes]:
     """The file, open, with mode 0600 from its first moment.
 
-    An opener sets the mode as the file is made: changed only afterwards, there would be a moment
-    in which others could open it. ``fchmod`` is for a file that was there before.
+    An opener sets the mode as the file is made: changed only afterwards, there would be a moment in
+    which others could open it. ``fchmod`` is for a file that was there before.
     """
 
     def create(name: str, flags: int) -> int:

@@ -1,7 +1,7 @@
 """Flushes files to disk in the background, about a second after they were written.
 
-What a process has written survives its death anyhow, since the system has it; flushing is for
-power failures. So nobody waits for it: a thread does it, and ends when there is nothing to do.
+What a process has written survives its death anyhow, since the system has it; flushing is for power
+failures. So nobody waits for it: a thread does it, and ends when there is nothing to do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Distributed k-means by ADMM (Forero, Cano & Giannakis 2011): users agree exactly.
 
-They minimise sum_i sum_k sum_{r in C_i(k)} w_ir |x_i(k) - y_ir|^2 / 2 subject to
-x_i(k) = x_j(k) on every edge. Each side of an edge has a dual variable. These enter only through
-their sum p_i(k) over a user's edges, so a user keeps this sum. A round assigns rows to the nearest
-own centre, exchanges centres once, and with eta > 0 does
+They minimise sum_i sum_k sum_{r in C_i(k)} w_ir |x_i(k) - y_ir|^2 / 2 subject to x_i(k) = x_j(k) on
+every edge. Each side of an edge has a dual variable. These enter only through their sum p_i(k) over
+a user's edges, so a user keeps this sum. A round assigns rows to the nearest own centre, exchanges
+centres once, and with eta > 0 does
 
     p_i(k) <- p_i(k) + eta sum_{j in N_i} (x_i(k) - x_j(k))
 

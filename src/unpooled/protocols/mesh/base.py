@@ -6,8 +6,8 @@ per user along the first axis. A :class:`unpooled.messages.Note` yielded in betw
 screen; nothing is sent back for it.
 
 A peer works on a :class:`Block` of users. One user per block is the ordinary deployment, one block
-with every user is the simulation, and the algorithm is the same code, with one sparse product
-where a single user would add up its neighbours.
+with every user is the simulation, and the algorithm is the same code, with one sparse product where
+a single user would add up its neighbours.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Result = TypeVar("Result")
 class Block:
     """The users that one host carries: their rows, their links and their random numbers.
 
-    ``reach`` is a number of exchanges after which a word from any user has reached every other:
-    the diameter of the graph or a bound on it, known from the plan like the graph itself.
-    ``min_count`` is that of the users' policy: they hold back by themselves what is about fewer
-    rows, where a method lets them. ``alone`` says that all users are here and that nobody listens
-    to them or disturbs them: they may be through several exchanges at once (``Post.times``).
+    ``reach`` is a number of exchanges after which a word from any user has reached every other: the
+    diameter of the graph or a bound on it, known from the plan like the graph itself. ``min_count``
+    is that of the users' policy: they hold back by themselves what is about fewer rows, where a
+    method lets them. ``alone`` says that all users are here and that nobody listens to them or
+    disturbs them: they may be through several exchanges at once (``Post.times``).
     """
 
     parties: Parties
@@ -112,8 +112,8 @@ class Heard:
 
     ``present`` and ``ended`` tell of all of the block's links, in the order of
     ``Neighbourhood.ends``: whether the neighbour took part in this exchange, be it that it had
-    nothing to say, and whether it had terminated before, so that its last post stands for it.
-    Of a neighbour that is neither, nothing is known: it is down, or the link is.
+    nothing to say, and whether it had terminated before, so that its last post stands for it. Of a
+    neighbour that is neither, nothing is known: it is down, or the link is.
     """
 
     links: sp.csr_array

@@ -1,7 +1,7 @@
 r"""Distributed gradient clustering (DGC-F; Armacki et al. 2024) over a graph of users.
 
-Users i = 1..m on a connected graph with Laplacian L hold rows y_ir with weights w_ir. Each keeps
-K centres x_i(k) of its own and lowers, together with the others,
+Users i = 1..m on a connected graph with Laplacian L hold rows y_ir with weights w_ir. Each keeps K
+centres x_i(k) of its own and lowers, together with the others,
 
     J_rho(x, C) = 1/rho sum_i sum_k sum_{r in C_i(k)} w_ir f(x_i(k), y_ir) + 1/2 <x, (L kron I) x>
 
@@ -24,8 +24,8 @@ One round:
 with beta_f the smoothness of one term, so alpha = 1 / (beta/rho + lambda) never lets J_rho rise.
 lambda_max(L) is at most lambda = max over edges (deg_i + deg_j) (Anderson & Morley 1985), which a
 user knows for its own edges. The maxima over users are found by a max-consensus before the first
-round. For Euclidean distances, and for Bregman losses that add up over columns, each new centre
-is then a convex combination of centres and rows, column by column.
+round. For Euclidean distances, and for Bregman losses that add up over columns, each new centre is
+then a convex combination of centres and rows, column by column.
 
 **Stopping.** Centres that agree move together. A round takes them about the share alpha W/rho of
 the remaining distance, W being a user's weight: the *pace*. A round's movement over the pace

@@ -35,11 +35,10 @@ of L/deg lie between 2 sigma^2 and 2. With nu = 0, R = deg / w and
     Q = 1 + R (1 + sigma^2) + sqrt((1 + 2 R) (1 + 2 R sigma^2)),
     b = R (1 - sigma)^2 / Q,      t = R (1 + sigma)^2 / Q,      D = w / (1 - b),
 
-the common movement converges like b^n, and all differences between users like q^n,
-q = sqrt(b t) = R (1 - sigma^2) / Q. For rho to infinity q is (1 - sigma) / (1 + sigma): the best
-rate of any method that makes one exchange per step and knows the bounds of the eigenvalues only.
-The factor mu = 2 / (1 - b + 4 R / (Q (1 + t))) gives that D. So tau = 1 - t and mu are taken from
-here, with
+the common movement converges like b^n, and all differences between users like q^n, q = sqrt(b t) =
+R (1 - sigma^2) / Q. For rho to infinity q is (1 - sigma) / (1 + sigma): the best rate of any method
+that makes one exchange per step and knows the bounds of the eigenvalues only. The factor mu = 2 /
+(1 - b + 4 R / (Q (1 + t))) gives that D. So tau = 1 - t and mu are taken from here, with
 
   * deg the graph's mean degree,
   * w the largest weight of a user over K, the weight of one of its clusters, times c/rho,

@@ -3,8 +3,7 @@
 Every party sends its weight W_i = Σ w, its mean m_i and its scatter Q_i = Σ w |x - m_i|² over all
 columns. With W, m and Q those of all rows, added up as in
 :mod:`unpooled.protocols.prepare.moments`, Σ_ij w_i w_j |x_i - x_j|² = 2 W Q, so γ = W / (4 Q).
-Kernels of other units get what is alike: see
-:func:`in_units`.
+Kernels of other units get what is alike: see :func:`in_units`.
 
 Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum sends zeros.
 """
@@ -68,8 +67,8 @@ def find_spread() -> Generator[Ask | Note, Any, Spread]:
 def in_units(kernel: str, gamma: float, n_columns: int) -> float:
     """The kernel's own parameter for rows of this spread.
 
-    The Laplacian kernel takes Σ_j |x_j - y_j|, which for steps that are alike in all columns is
-    d^½ |x - y|: so it gets (γ / d)^½.
+    The Laplacian kernel takes Σ_j |x_j - y_j|, which for steps that are alike in all columns is d^½
+    |x - y|: so it gets (γ / d)^½.
     """
     return sqrt(gamma / n_columns) if kernel == "laplacian" else gamma
 

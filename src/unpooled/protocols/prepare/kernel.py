@@ -5,8 +5,8 @@ same features (:mod:`unpooled.kernels.linalg.features`) without any of them trav
 that joins late needs nothing it has missed.
 
 A **solver** finds a map M (D, s), or (T D, s) if it draws features T times, whose columns are
-directions in feature space: the embedding of a row is h(x) = z(x) M. The top eigenvectors of
-Σ w z(x) z(x)' are the best such directions: with K = Z Z' = U Λ U', they make Z M = U Λ^½, on which
+directions in feature space: the embedding of a row is h(x) = z(x) M. The top eigenvectors of Σ w
+z(x) z(x)' are the best such directions: with K = Z Z' = U Λ U', they make Z M = U Λ^½, on which
 k-means is kernel k-means but for what lies beyond s (Ding et al. 2005, Cohen et al. 2015).
 """
 

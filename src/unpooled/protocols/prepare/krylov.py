@@ -1,9 +1,9 @@
 """The top eigenvectors of Σ w z(x) z(x)' by block Krylov iteration: two or three rounds of sums.
 
-In pass p the coordinator sends b orthonormal columns V_p (D, b), and every party answers with
-G_i V_p, G_i = Σ w z(x) z(x)' over its rows. Added up over parties these are G V_p. The next block
-is what G V_p adds to all blocks before. In the end the s largest eigenpairs are taken from
-Nyström's approximation on all of them (:func:`unpooled.kernels.linalg.lanczos.nystrom`).
+In pass p the coordinator sends b orthonormal columns V_p (D, b), and every party answers with G_i
+V_p, G_i = Σ w z(x) z(x)' over its rows. Added up over parties these are G V_p. The next block is
+what G V_p adds to all blocks before. In the end the s largest eigenpairs are taken from Nyström's
+approximation on all of them (:func:`unpooled.kernels.linalg.lanczos.nystrom`).
 
 **The first block** is random, or, where γ was found from the parties' means, made of what these
 tell for nothing: the mean of the features of these means, which is near the largest eigenvector,

@@ -1,16 +1,16 @@
 """The star role: a coordinator that asks, and parties that answer.
 
 The coordinator is a generator: it yields an :class:`unpooled.messages.Ask`, is sent the answers as
-``{party: body}`` in party order, and returns its result. It reads top to bottom, and a run that
-was cut short resumes by replaying the recorded answers. No two questions of a run have the same
-kind and round: that is what names an exchange.
+``{party: body}`` in party order, and returns its result. It reads top to bottom, and a run that was
+cut short resumes by replaying the recorded answers. No two questions of a run have the same kind
+and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
 state)``. The reply is named arrays; if they disclose sums or counts, they come in a
-:class:`unpooled.messages.Summary` with their row groups, since the ``deployment`` policy
-refuses sums of which nothing is known. A party's process may die between two messages, so what it
-remembers is in ``state``, named arrays like everything else, and its random numbers are made afresh
-for every question, from the seed, the party's number and the question's name.
+:class:`unpooled.messages.Summary` with their row groups, since the ``deployment`` policy refuses
+sums of which nothing is known. A party's process may die between two messages, so what it remembers
+is in ``state``, named arrays like everything else, and its random numbers are made afresh for every
+question, from the seed, the party's number and the question's name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Federated fuzzy c-means (Stallmann & Wilbik 2022), with both merges and any number of rounds.
 
 Fuzzy c-means minimises Σ_r w_r Σ_k u_rk^m |x_r - c_k|² over memberships u (each row's add up to 1)
-and centres c, in turn: u by :func:`unpooled.kernels.lloyd.fuzzy.memberships`, then
-c_k = Σ_r w_r u_rk^m x_r / Σ_r w_r u_rk^m.
+and centres c, in turn: u by :func:`unpooled.kernels.lloyd.fuzzy.memberships`, then c_k = Σ_r w_r
+u_rk^m x_r / Σ_r w_r u_rk^m.
 
 In each round every party is sent the K global centres, runs fuzzy c-means on its own rows from them
 (``local_steps`` iterations, or until the centres stay), and answers with its centres c_ik and their

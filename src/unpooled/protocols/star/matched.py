@@ -5,8 +5,8 @@ one to one by the optimal assignment (least sum of squared distances) and return
 was paired; every party counts alike (the baseline M-Avg of Xu et al. 2024).
 
 With more than two parties it matters what is paired with what. Here all are paired with one
-reference, first the centroids of the party that sent most (the first of them), then the means;
-the two steps are repeated until the pairing stays
+reference, first the centroids of the party that sent most (the first of them), then the means; the
+two steps are repeated until the pairing stays
 (:func:`unpooled.kernels.lloyd.matching.matched_mean`). A party with fewer than k centroids
 contributes to as many means. If no party sent k, there are as many centres as the largest party
 sent, and the estimator warns.

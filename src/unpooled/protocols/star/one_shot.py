@@ -1,17 +1,17 @@
 """One-shot k-means: weighted k-means of the parties' centroids.
 
 Every party runs k-means with k' clusters and several starts, and sends its centroids with the
-number of rows in each, once. The coordinator runs k-means on the centroids, weighted by the
-counts, and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which
-every set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest
-centre is not that of their centroid:
+number of rows in each, once. The coordinator runs k-means on the centroids, weighted by the counts,
+and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which every
+set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest centre
+is not that of their centroid:
 
     Σ_x min_c |x - c|²  <=  Σ_j n_j min_c |c_j - c|² + Σ_j Q_j,    Q_j = scatter about c_j.
 
 A party that holds few of the clusters splits those it has, and one whose local optimum is poor
 sends a few centroids that lie between clusters; both matter little, since the coordinator sees
-every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator
-are what makes the difference to a single one (fewer, down to ten, where it has many centroids).
+every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator are
+what makes the difference to a single one (fewer, down to ten, where it has many centroids).
 
 **k' (``local_clusters``)** is k; 3 k with ``trim``, since outliers take centroids of their own;
 None lets every party choose 2 n^½ for its n rows (fewer where small clusters may not leave):

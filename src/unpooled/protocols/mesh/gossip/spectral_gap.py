@@ -1,11 +1,11 @@
 r"""Users estimate how fast their graph averages, each knowing its own links only.
 
 Wanted is the spectral gap: the smallest eigenvalue l_2 > 0 of the mixing matrix M (eigenvalues in
-[0, 2]; see :mod:`unpooled.kernels.linalg.polynomials`). Each user draws a random number,
-v = (v_1, .., v_m). One exchange gives u_0 = M v, in which nothing common to all users is left. T
-more exchanges give u_j = T_j(M - 1) u_0 by Chebyshev's recurrence
-u_{j+1} = 2 (M - 1) u_j - u_{j-1}, each user having its own entry of these. The modified moments
-m_j = <u_0, u_j>, j = 0..2T-1, follow from sums over users,
+[0, 2]; see :mod:`unpooled.kernels.linalg.polynomials`). Each user draws a random number, v = (v_1,
+.., v_m). One exchange gives u_0 = M v, in which nothing common to all users is left. T more
+exchanges give u_j = T_j(M - 1) u_0 by Chebyshev's recurrence u_{j+1} = 2 (M - 1) u_j - u_{j-1},
+each user having its own entry of these. The modified moments m_j = <u_0, u_j>, j = 0..2T-1, follow
+from sums over users,
 
     m_{2j} = 2 <u_j, u_j> - m_0,      m_{2j+1} = 2 <u_{j+1}, u_j> - m_1,
 

@@ -4,9 +4,9 @@ On one table such a start takes rows for centres, and asking parties for rows wo
 Here every party draws rows at home, by k-means++ or at random, hands each of its rows to the
 nearest of them, and sends the mean and the number of rows of every cell, once: a sketch of its
 table. The coordinator draws K of all parties' cell means, weighted by their counts, in the same
-way; or a function is given the cell means in place of the rows and returns K centres. It does so
-as often as starts are wanted, from one sketch: cells of several sketches would overlap, and by
-what they have not in common tell of fewer rows than a party's minimum count.
+way; or a function is given the cell means in place of the rows and returns K centres. It does so as
+often as starts are wanted, from one sketch: cells of several sketches would overlap, and by what
+they have not in common tell of fewer rows than a party's minimum count.
 
 A sketch has 10 K cells, fewer where a party's rows or its minimum count do not suffice for them,
 but K at least. Of these, cells that are too small are left out.

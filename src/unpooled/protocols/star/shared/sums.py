@@ -5,14 +5,14 @@ k, with N_k = Σ w, S_k = Σ w x and Q_k = Σ w |x - c_k|². The sums of all par
 pooled rows, so S_k / N_k are the centres that Lloyd's iteration on the pooled rows would find, and
 Σ Q_k the cost of the centres that were sent.
 
-A party whose policy has a minimum count moves rows between clusters in groups that are large
-enough (:func:`unpooled.privacy.row_groups.coarsened`): successive answers then never tell fewer
-rows apart. Rows that were left out once, by a start or here, stay out.
+A party whose policy has a minimum count moves rows between clusters in groups that are large enough
+(:func:`unpooled.privacy.row_groups.coarsened`): successive answers then never tell fewer rows
+apart. Rows that were left out once, by a start or here, stay out.
 
 From round to round a party remembers which centre each row is nearest to, until when that is
-certain, and what is in the clusters (:mod:`unpooled.kernels.assignment.bounds`): two short
-numbers a row (three with a minimum count), and most rounds look at few rows. A party that remembers
-nothing looks at all of them.
+certain, and what is in the clusters (:mod:`unpooled.kernels.assignment.bounds`): two short numbers
+a row (three with a minimum count), and most rounds look at few rows. A party that remembers nothing
+looks at all of them.
 
 Sent by a party in a round: K (d + 2) numbers.
 """
