@@ -26,13 +26,13 @@ import torch
 from timing import by_turns, machine, seconds
 from torch.nn import functional
 
+from unpooled.data.parties import Parties, PartyData
 from unpooled.deep import ConvNet, ResNet18
 from unpooled.deep.augmentation import NATURAL
 from unpooled.deep.protocol import DeepClustering
 from unpooled.deep.training import Training
 from unpooled.protocols.star.feca import FeCA
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties, PartyData
 
 CASES = {
     "ConvNet, width 24, batches of 64": (partial(ConvNet, 3, 24), 512, 64),
@@ -76,7 +76,7 @@ class Local:
     def bare(self) -> float:
         """An epoch as short as can be written; views are made before the clock starts."""
         torch.set_num_threads(1)
-        network = self.protocol._drawn(0).train()
+        network = self.protocol.inference.new_network(0).train()
         pixels = torch.from_numpy(self.data.rows.astype(np.float32).reshape(-1, 3, 32, 32))
         scaling = torch.full((3,), 0.5), torch.full((3,), 0.3)
         parts = pixels.contiguous(memory_format=torch.channels_last).split(self.batch)

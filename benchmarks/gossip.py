@@ -20,12 +20,14 @@ import networkx as nx
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
-from unpooled.graphs.topology import Topology, topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.centers import cost, label
 from unpooled.messages.message import Message
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.simulate import Options, run_mesh
-from unpooled.types import FloatArray, Parties
+from unpooled.types import FloatArray
 
 ROWS, WIDTH, CLUSTERS = 100, 16, 10
 

@@ -39,24 +39,30 @@ import zenoh
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from unpooled.data.parties import Parties, PartyData
 from unpooled.deploy import keys
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Post, Summary
 from unpooled.messages.release import Release
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import StateDirectory
-from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.timing import Timing
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place, TlsFiles, configuration
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, Parties, PartyData
+from unpooled.types import Body
 
 NUMBERS = 10_000
 PEERS = ("N0", "N1", "N2", "N3")
@@ -132,9 +138,9 @@ def place(name: str, ports: dict[str, int]) -> Place:
     return Place(name, ends.get(name, ""), {other: ends.get(other, "") for other in others(name)})
 
 
-def files(folder: Path, name: str) -> Files:
+def files(folder: Path, name: str) -> TlsFiles:
     """Where the keys are."""
-    return Files(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
+    return TlsFiles(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
 
 
 class Nothing:
@@ -285,12 +291,12 @@ def _star_rate(name: str, node: Node, state: StateDirectory, timing: Timing, rou
     if name == COORDINATOR:
         run = StarCoordinator(protocol, STAR[1:], node, state, 0, timing, n_columns=2)
         result = run.run()
-        run.part()
+        run.terminate()
         return float(result["rate"])
     data = PartyData(name, np.random.default_rng(0).normal(size=(50, 2)), np.ones(50))
     party = StarParty(protocol, PartyRuntime(protocol, data, (0, 0), STUDY), node, state, timing)
     party.run()
-    party.part()
+    party.terminate()
     return 0.0
 
 
@@ -307,25 +313,23 @@ def _mesh_rate(
     parties = Parties.of(tables, names=PEERS)
     protocol: MeshProtocol = Average(rounds)
     if dgc:
-        start = Start(10, rng.normal(size=(10, 1000)))
+        start = InitialCenters(10, rng.normal(size=(10, 1000)))
         protocol = DGC(start, max_rounds=rounds, tol=0.0, step_size=0.1)
     number = np.array([PEERS.index(name)])
     ring = topology("ring", PEERS)
     block = Block.of(parties.select(number), ring, number, 0, STUDY)
     times: list[float] = []
     peer = MeshPeer(
-        protocol,
-        block,
+        PeerRuntime(protocol, block, STUDY),
         PEERS,
         node,
         state,
-        STUDY,
         timing,
         lambda progress: times.append(time.perf_counter()),
     )
     peer.run()
 
-    peer.part()
+    peer.terminate()
     return (len(times) - 1 - WARM_UP) / (times[-1] - times[WARM_UP])
 
 

@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 from timing import per_round, seconds
 
 from unpooled import DGC, FederatedKMeans, FuzzyCMeans, GossipKMeans
-from unpooled.experiments.gossip.setting import FIRST_SEED, MNIST
+from unpooled.experiments.gossip.setting import FIRST_SEED, MNIST_RING
 from unpooled.kernels.lloyd.kmeans import cluster
 from unpooled.protocols.mesh import dgc as dgc_protocol
 
@@ -79,7 +79,7 @@ def blobs(n_rows: int, width: int, n_places: int, seed: int = 0) -> np.ndarray:
 
 @cache
 def images() -> Setting:
-    return Setting.of(MNIST.data.X, MNIST.groups(FIRST_SEED), MNIST.n_clusters)
+    return Setting.of(MNIST_RING.data.X, MNIST_RING.groups(FIRST_SEED), MNIST_RING.n_clusters)
 
 
 @cache

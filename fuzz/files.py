@@ -17,7 +17,7 @@ from fuzz.tape import Tape, array
 from unpooled.data.sources import read_rows
 from unpooled.deploy import keys
 from unpooled.deploy.own import read_own, refuse_beyond
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PolicyRefusal, UnpooledError
 from unpooled.network.identity import signed
 from unpooled.persistence import load

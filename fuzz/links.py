@@ -28,12 +28,13 @@ from fuzz.tape import Tape, array, changed, message
 from unpooled.errors import LinkRefusal
 from unpooled.messages.codec import Limits, decode, encode
 from unpooled.messages.message import Post
-from unpooled.network import link as module
+from unpooled.network import handshake
 from unpooled.network import node as node_module
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.link import HELLO, Link, Received, Up
+from unpooled.network.link import Link, Received, Up
 from unpooled.network.node import Arrived, Node, Presence
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 
 PLAN = sha256(b"plan").digest()
 LIMITS = Limits(max_bytes=2**10)
@@ -203,18 +204,18 @@ def _bytes(tape: Tape, pair: Pair) -> bytes:
 
 
 def _message(tape: Tape, pair: Pair) -> bytes:
-    session = pair.other._session
+    channel = pair.other._channel
     plain = tape.block()
-    run = session.run if session and tape.below(8) < 7 else tape.take(16).ljust(16, b"\0")
+    run = channel.agreed.run if channel and tape.below(8) < 7 else tape.take(16).ljust(16, b"\0")
     plan = PLAN if tape.below(8) < 7 else tape.take(32).ljust(32, b"\0")
     name = b"South" if tape.below(8) < 7 else tape.take(tape.byte())
     length = len(name) if tape.below(8) < 7 else tape.byte()
     counter, incarnation = tape.whole() % 2**64, (pair.other.incarnation, tape.whole() % 2**64)
     fixed_part = (b"UNL1", run, plan, incarnation[tape.below(8) == 7], counter, tape.whole())
     head = _HEAD.pack(*fixed_part, length) + name
-    if session is None or tape.below(8) == 7:
+    if channel is None or tape.below(8) == 7:
         return head + plain
-    return head + session.seal.encrypt(counter.to_bytes(12, "little"), plain, head)
+    return head + channel.agreed.sealing.encrypt(counter.to_bytes(12, "little"), plain, head)
 
 
 def _damaged(tape: Tape, pair: Pair) -> bytes:
@@ -246,8 +247,10 @@ def fixed():
         return kept(sha256(b"share" + bytes([next(made) % 256])).digest())
 
     with (
-        mock.patch.object(module.secrets, "token_bytes", lambda n: bytes([next(made) % 256]) * n),
-        mock.patch.object(module, "X25519PrivateKey", mock.Mock(generate=share)),
+        mock.patch.object(
+            handshake.secrets, "token_bytes", lambda n: bytes([next(made) % 256]) * n
+        ),
+        mock.patch.object(handshake, "X25519PrivateKey", mock.Mock(generate=share)),
     ):
         yield
 

@@ -12,13 +12,15 @@ from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.stars import quiet
 from fuzz.tape import Tape, changed
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Message, Post
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Event
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Deployment, Policy
 from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import Block, MeshProtocol
@@ -26,8 +28,8 @@ from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
-from unpooled.types import Parties
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
+from unpooled.runtime.peer import PeerRuntime
 
 NAMES = ("A", "B", "C", "D")
 NEIGHBOURS = ("B", "D")
@@ -35,15 +37,15 @@ ROWS = np.random.default_rng(3).uniform(1.0, 2.0, size=(9, 2))
 PARTIES = Parties.of([ROWS], names=["A"])
 CENTERS = np.array([[1.0, 1.2], [1.8, 1.4]])
 PROTOCOLS: tuple[MeshProtocol, ...] = (
-    DGC(Start(2, CENTERS), max_rounds=4),
-    DGC(Start(2, rounds=1), max_rounds=3, loss=losses.Bregman.itakura_saito()),
-    DGC(Start(2, CENTERS), max_rounds=3, loss=losses.Huber(0.5), inner_steps=2),
-    KarSwenson(Start(2, CENTERS), max_rounds=4),
-    ADMMKMeans(Start(2, CENTERS), max_rounds=4),
+    DGC(InitialCenters(2, CENTERS), max_rounds=4),
+    DGC(InitialCenters(2, rounds=1), max_rounds=3, loss=losses.Bregman.itakura_saito()),
+    DGC(InitialCenters(2, CENTERS), max_rounds=3, loss=losses.Huber(0.5), inner_steps=2),
+    KarSwenson(InitialCenters(2, CENTERS), max_rounds=4),
+    ADMMKMeans(InitialCenters(2, CENTERS), max_rounds=4),
     GossipKMeans(2, n_init=1, max_rounds=3),
     GossipKMeans(2, n_init=1, max_rounds=2, topology="private", loss=losses.Huber(0.5)),
     GossipKMeans(2, CENTERS, max_rounds=3, averaging="tree"),
-    SecondOrder(Start(2, CENTERS), max_rounds=4),
+    SecondOrder(InitialCenters(2, CENTERS), max_rounds=4),
 )
 POLICIES: tuple[Policy, ...] = (STUDY, Deployment(max_rounds=2))
 TIMING = Timing(round_timeout=0.5, patience=1.0)
@@ -63,7 +65,7 @@ def peer(data: bytes) -> None:
             play.peer = one
             try:
                 one.run()
-                one.part()
+                one.terminate()
                 break
             except Over:
                 if tape.over:
@@ -79,7 +81,7 @@ def peer(data: bytes) -> None:
 def _refuse_growth(one: MeshPeer) -> None:
     """What a peer keeps in memory is bounded, whatever it is told."""
     assert all(len(other.posts) <= 3 for other in one.neighbours.values())
-    assert len(one._own) <= 2 + len(one.neighbours)
+    assert len(one._posts) <= 2 + len(one.neighbours)
 
 
 def mesh_peer(folder: Path, which: int, policy: Policy, own: Clock, play) -> MeshPeer:
@@ -87,7 +89,8 @@ def mesh_peer(folder: Path, which: int, policy: Policy, own: Clock, play) -> Mes
     play.state = StateDirectory(folder, "plan", "A")
     block = Block(PARTIES, _RING.neighbourhood(np.array([0])), _RING, 0)
     node = StubNode(own, play)
-    return MeshPeer(PROTOCOLS[which], block, NAMES, node, play.state, policy, TIMING)
+    peer = PeerRuntime(PROTOCOLS[which], block, policy)
+    return MeshPeer(peer, NAMES, node, play.state, TIMING)
 
 
 class _Talking:
@@ -104,7 +107,7 @@ class _Talking:
         self._kinds = (*CONTROL, *(release.kind for release in releases))
 
     def __call__(self) -> Event | None:
-        tape, n = self._tape, self.peer._exchange
+        tape, n = self._tape, self.peer.exchange
         if tape.over:
             raise Over
         what = tape.below(9)
@@ -120,7 +123,7 @@ class _Talking:
         return unexpected(tape, what - 3, name, self._kinds, self._names)
 
     def _due(self) -> Message:
-        return self.peer._post or Post("_seen", 0, {})
+        return self.peer.peer.post or Post("_seen", 0, {})
 
     def _control(self, n: int) -> Post:
         tape = self._tape

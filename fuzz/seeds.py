@@ -11,7 +11,8 @@ from fuzz import meshes, stars, states
 from fuzz.scratch import Scratch
 from unpooled.messages.codec import encode, encode_state
 from unpooled.messages.message import Ask, Post, Reply
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 
 BODY = {
     "x": np.arange(6.0).reshape(3, 2),
@@ -179,7 +180,7 @@ def _written(file: str) -> bytes:
             log.append({"asleep": 2}, {})
             log.append({"ended": "B", "last": 1}, {"words": said})
         else:
-            log = Chain(folder / file)
+            log = LedgerFile(folder / file)
             log.append({"exchange": 0, "kind": "limits", "round": 0, "digest": "00" * 32})
             log.append({"exchange": 1, "kind": "centers", "round": 0, "digest": "11" * 32})
         log.close()

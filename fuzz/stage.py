@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 from fuzz.tape import Tape, message
 from unpooled.errors import WireError
 from unpooled.messages.codec import decode, encode
 from unpooled.messages.message import Message
-from unpooled.network import mesh, star
+from unpooled.network import mesh, peer_inbox, posts, star_coordinator, star_party, termination
 from unpooled.network.link import Received, Up
 from unpooled.network.node import Event, Presence
 
@@ -81,10 +81,10 @@ class Clock:
 def clock():
     """A clock that both roles go by."""
     own = Clock()
-    with (
-        mock.patch.object(star, "monotonic", own),
-        mock.patch.object(mesh, "monotonic", own),
-    ):
+    modules = (mesh, peer_inbox, posts, star_coordinator, star_party, termination)
+    with ExitStack() as patched:
+        for module in modules:
+            patched.enter_context(mock.patch.object(module, "monotonic", own))
         yield own
 
 

@@ -13,21 +13,26 @@ import numpy as np
 from fuzz.scratch import Scratch
 from fuzz.stage import Clock, Over, StubNode, clock, received, unexpected
 from fuzz.tape import Tape, changed
+from unpooled import catalog
+from unpooled.data.parties import Parties
 from unpooled.deploy import results
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, StateError
-from unpooled.messages.codec import decode, encode
+from unpooled.messages.codec import Encoded, decode, encode
 from unpooled.messages.message import Ask, Post, Reply
 from unpooled.network.link import Up
-from unpooled.network.mesh import Timing
 from unpooled.network.node import Event
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Deployment
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
-from unpooled.protocols.prepare.standardised import Standardised
+from unpooled.protocols.prepare.standardise import Standardise
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star import one_shot
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
@@ -40,15 +45,15 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.runtime.coordinator import CoordinatorRuntime
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 NAMES = ("A", "B", "C")
 PARTIES = Parties.of(list(np.random.default_rng(3).normal(size=(3, 14, 2))), names=NAMES)
 CENTERS = np.array([[0.0, 0.0], [1.0, 1.0]])
 KERNEL, PHASES = Kernel("gaussian", 6), Kernel("gaussian", 3, "independent", "phase")
-PROTOCOLS: tuple[StarProtocol, ...] = (
+CHOSEN: tuple[StarProtocol, ...] = (
     FederatedKMeans(CENTERS, max_rounds=3),
-    Standardised(FederatedKMeans(CENTERS, max_rounds=2)),
+    Then(Standardise(), FederatedKMeans(CENTERS, max_rounds=2)),
     OneShotKMeans(2, 2, n_init=1),
     OneShotKMeans(2, 2, n_init=1, refine=True),
     OneShotKMeans(None, None, n_init=1, max_clusters=3),
@@ -60,11 +65,20 @@ PROTOCOLS: tuple[StarProtocol, ...] = (
     FuzzyCMeans(2),
     CoresetKMeans(2, 4),
     # At the end, as what is in the corpus goes by numbers.
-    KernelKMeans(KERNEL, None, OneShotKMeans(2, 2, n_init=1), BlockKrylov(KERNEL, 2, 3), 2),
-    KernelKMeans(
-        PHASES, 0.5, OneShotKMeans(2, 2, n_init=1), CompressedDSPGD(PHASES, 2, 2, 2, 0.1), 2, 2
+    Then(KernelMap(KERNEL, None, BlockKrylov(KERNEL, 2, 3), 2), OneShotKMeans(2, 2, n_init=1)),
+    Then(
+        KernelMap(PHASES, 0.5, CompressedDSPGD(PHASES, 2, 2, 2, 0.1), 2, 2),
+        OneShotKMeans(2, 2, n_init=1),
     ),
 )
+
+
+def protocols() -> tuple[StarProtocol, ...]:
+    """Those above, and the samples of the catalog that parties this small can take part in."""
+    return (*CHOSEN, *(own for _, own in catalog.samples(PARTIES, "star")))
+
+
+PROTOCOLS = protocols()
 POLICIES = (STUDY, Deployment(min_count=3), Deployment(min_count=3, max_rounds=2))
 TIMING = Timing(round_timeout=1.5, patience=4.0)
 CONTROL = ("_run", "_ready", "_here", "_refusal", "_leaving", "_result", "_bye", "_seen", "_status")
@@ -88,7 +102,7 @@ def coordinator(data: bytes) -> None:
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
                     run.run()
-                    run.part()
+                    run.terminate()
                 break
             except Over:
                 if tape.over:
@@ -130,7 +144,7 @@ class _Answering:
             raise Over
         what = tape.below(8)
         opened = self.run._open
-        number = self.run.conductor.exchange
+        number = self.run.runtime.exchange
         if what < 3 and opened is not None:
             missing = [name for name in NAMES if name not in self.run._done]
             name = (missing or NAMES)[0] if what < 2 else tape.one_of(NAMES)
@@ -157,7 +171,7 @@ def party(data: bytes) -> None:
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
                     _use(one, PROTOCOLS[which], one.run())
-                    one.part()
+                    one.terminate()
                 break
             except Over:
                 if tape.over:
@@ -178,7 +192,7 @@ def star_party(folder: Path, which: int, policy, own: Clock, play) -> StarParty:
 
 def _use(one: StarParty, protocol: StarProtocol, result: Body) -> None:
     """What is done with a result."""
-    labels = results.star_labels(protocol, one.site.data.rows, result)
+    labels = results.star_labels(protocol, one.runtime.data.rows, result)
     assert labels.shape == (14,)
     results.write_labels(one._state, labels)
     plan = SimpleNamespace(protocol=protocol, columns=("x", "y"))
@@ -227,18 +241,18 @@ def honest_answer(which: int, number: int, asked: tuple[bytes, ...]) -> tuple[Re
 
     Where a question came from others' nonsense it may have no answer; then nothing is in it.
     """
-    clerk = IdempotentParty(PartyRuntime(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
+    party = IdempotentParty(PartyRuntime(PROTOCOLS[which], PARTIES[number], (0, number), STUDY))
     if asked[:-1]:
-        clerk.remember(honest_answer(which, number, asked[:-1])[1])
+        party.remember(honest_answer(which, number, asked[:-1])[1])
     ask = decode(asked[-1])
     try:
         with np.errstate(all="ignore"):
-            plain = clerk.answer(asked[-1], len(asked))
+            answer = party.answer(Encoded(ask, asked[-1]), len(asked))
     except ProtocolError:
-        plain = None
-    reply = decode(plain) if plain is not None else Reply(ask.kind, {}, ask.round)
+        answer = None
+    reply = answer.message if answer is not None else Reply(ask.kind, {}, ask.round)
     assert isinstance(reply, Reply)
-    return reply, clerk.memory
+    return reply, party.memory
 
 
 @cache

@@ -27,13 +27,16 @@ from unpooled.errors import (
     StateError,
     WireError,
 )
-from unpooled.messages.codec import decode_state, encode, encode_state
+from unpooled.messages.codec import Encoded, decode_state, encode, encode_state
 from unpooled.messages.message import Post
-from unpooled.network import star
+from unpooled.network import star_coordinator
 from unpooled.network.identity import Identity
 from unpooled.network.node import Node
-from unpooled.network.star import COORDINATOR, StarCoordinator
-from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Records
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
 
@@ -42,13 +45,13 @@ _MOST = 16
 
 
 def journal(data: bytes) -> None:
-    """Only StateError comes out of a journal, and what `mend` leaves is read alike again."""
+    """Only StateError comes out of a journal, and what `repair` leaves is read alike again."""
     _read_twice(Records, JOURNAL, journal_of(Tape(data)))
 
 
 def ledger(data: bytes) -> None:
     """The same of a ledger."""
-    _read_twice(chained, LEDGER, ledger_of(Tape(data)))
+    _read_twice(read_ledger, LEDGER, ledger_of(Tape(data)))
 
 
 def _read_twice(reader, file: str, content: bytes) -> None:
@@ -56,7 +59,7 @@ def _read_twice(reader, file: str, content: bytes) -> None:
         path = folder / file
         path.write_bytes(content)
         try:
-            first = list(reader(path, mend=True))
+            first = list(reader(path, repair=True))
         except StateError:
             return
         assert list(reader(path)) == first
@@ -90,19 +93,19 @@ def memory(data: bytes) -> None:
     policy = tape.one_of(stars.POLICIES)
     site = PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy)
     asked = tape.below(3)
-    clerk = IdempotentParty(site)
+    party = IdempotentParty(site)
     questions = [q for q in stars.honest_questions(which) if q.kind != "_result"]
     with stars.quiet(), np.errstate(all="ignore"):
         try:
-            clerk.remember(_memory(tape, honest_memory(which, min(asked, len(questions)))))
+            party.remember(_memory(tape, honest_memory(which, min(asked, len(questions)))))
         except (ProtocolError, WireError):
             return
         try:
             for number, ask in enumerate(questions):
-                clerk.answer(encode(ask), number)
+                party.answer(Encoded(ask, encode(ask)), number)
         except (LedgerRefusal, ProtocolError, WireError):
             return
-        decode_state(clerk.memory)
+        decode_state(party.memory)
 
 
 def _memory(tape: Tape, known: bytes) -> bytes:
@@ -110,21 +113,21 @@ def _memory(tape: Tape, known: bytes) -> bytes:
         return tape.block()
     body = decode_state(known)
     names = sorted(body)
-    return encode_state(changed(tape, Post("state", 0, body), (*names, "state.told")).body)
+    return encode_state(changed(tape, Post("state", 0, body), (*names, "state.released")).body)
 
 
 @cache
 def honest_memory(which: int, asked: int) -> bytes:
     """What a party that has answered so many questions remembers."""
     policy = stars.POLICIES[1]
-    clerk = IdempotentParty(PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy))
+    party = IdempotentParty(PartyRuntime(stars.PROTOCOLS[which], stars.PARTIES[0], (0, 0), policy))
     with stars.quiet(), np.errstate(all="ignore"):
         for number, ask in enumerate(stars.honest_questions(which)[:asked]):
             try:
-                clerk.answer(encode(ask), number)
+                party.answer(Encoded(ask, encode(ask)), number)
             except (MalformedMessage, PolicyRefusal, ProtocolError):
                 break
-    return clerk.memory
+    return party.memory
 
 
 def resume(data: bytes) -> None:
@@ -159,7 +162,7 @@ def _coordinator(folder: Path, which: int, own) -> None:
     state = StateDirectory(folder, "plan", COORDINATOR)
     node = stars.StubNode(own, _over)
     try:
-        with mock.patch.object(star.secrets, "token_bytes", lambda n: bytes(n)):
+        with mock.patch.object(star_coordinator.secrets, "token_bytes", lambda n: bytes(n)):
             run = StarCoordinator(protocol, stars.NAMES, node, state, 0, stars.TIMING, n_columns=2)
         with closing(run):
             run.run()

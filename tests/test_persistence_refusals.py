@@ -29,6 +29,7 @@ from unpooled import losses
 from unpooled.errors import InputError, UnpooledError
 from unpooled.persistence import file as model_file
 from unpooled.persistence.file import read
+from unpooled.privacy import Deployment
 
 # What cannot be written.
 
@@ -205,8 +206,8 @@ def sparse(shape: list[int], *arrays: Any) -> Any:
         (packed(unpooled.DGC())[:-30], DAMAGED),
         (forged(lambda head: ["a list"]), DAMAGED),
         (
-            forged(lambda head: head.update(format="unpooled model 3")),
-            "has the format 'unpooled model 3', not 'unpooled model 2'; .* or upgrade unpooled",
+            forged(lambda head: head.update(format="unpooled model 4")),
+            "has the format 'unpooled model 4', not 'unpooled model 3'; .* or upgrade unpooled",
         ),
         (forged(lambda head: head.update(model=3)), "holds no estimator"),
         (forged(with_init({"later": 1})), DAMAGED),
@@ -272,6 +273,10 @@ def record(module: str, name: str, **fields: Any) -> Any:
         ("unpooled.privacy", "Policy"),
         ("unpooled.losses", "InputError"),
         ("unpooled..losses", "Huber"),
+        ("loss", "InputError"),
+        ("method", "Huber"),
+        ("method", "deep.DeepFeCA"),
+        ("nothing", "Huber"),
         ("unpooled.nothing", "Huber"),
         ("unpooled.\nlosses", "Huber"),
     ],
@@ -282,6 +287,20 @@ def test_classes_from_elsewhere_are_refused(module: str, name: str) -> None:
 
     for bad in (forged(change), forged(with_init(record(module, name)))):
         refuses(lambda bad=bad: read(io.BytesIO(bad)), "which is not here; .* or upgrade unpooled")
+
+
+def test_files_of_older_releases_name_modules() -> None:
+    loss = record("unpooled.losses", "Huber", delta=2.0)
+
+    def older(head: dict[str, Any]) -> None:
+        head["format"] = "unpooled model 2"
+        head["model"]["object"][0] = "unpooled"
+
+    model = read(io.BytesIO(forged(older)))
+    assert type(model) is unpooled.DGC
+    assert read(io.BytesIO(forged(with_init(loss)))).init == losses.Huber(2.0)
+    policy = record("unpooled.wire", "Deployment", min_count=3)
+    assert read(io.BytesIO(forged(with_init(policy)))).init == Deployment(min_count=3)
 
 
 def test_classes_of_ours_go_where_they_belong() -> None:
@@ -387,7 +406,7 @@ def test_fuzz_json(coded: Any) -> None:
 @pytest.mark.parametrize("depth", [100, 10_000, 1_000_000])
 def test_deep_json_is_refused(depth: int) -> None:
     bottomless = b'{"tuple": [' * depth + b"]}" * depth
-    head = b'{"format": "unpooled model 2", "model": %s}' % bottomless
+    head = b'{"format": "unpooled model 3", "model": %s}' % bottomless
     refuses(lambda: read(io.BytesIO(forged(members={"model.json": head}))), "damaged|no estimator")
 
 

@@ -14,13 +14,13 @@ from sklearn.preprocessing import StandardScaler as Pooled
 
 from tests.sentences import refuses
 from unpooled import FeCA
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, ProtocolError
 from unpooled.messages.message import Reply
 from unpooled.preprocessing import StandardScaler
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment
 from unpooled.protocols.prepare.moments import Moments
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties
 
 
 def tables(offset: float = 0.0, sizes: tuple[int, ...] = (1, 7, 30, 12)) -> list[np.ndarray]:
@@ -66,8 +66,8 @@ def test_equals_scikit_learn_on_pooled_rows(sizes: tuple[int, ...], weighted: bo
 
 
 def test_moments_by_hand() -> None:
-    # a: weight 2, mean 1, Q = 2. b: weight 4, mean 7, Q = 3 x 1 + 1 x 9 = 12. Together: mean
-    # (2 + 28) / 6 = 5, Q = 2 + 12 + 36 x 2 x 4 / 6 = 62; by rows: 25 + 9 + 3 x 1 + 25 = 62.
+    # a: weight 2, sum 2. b: weight 4, sum 18 + 10 = 28. Together: mean (2 + 28) / 6 = 5. About 5,
+    # a: -5 - 3 = -8 and 25 + 9 = 34; b: 3 x 1 + 5 = 8 and 3 x 1 + 25 = 28. Together 0 and 62.
     rows = [np.array([[0.0], [2.0]]), np.array([[6.0], [10.0]])]
     weights = [np.ones(2), np.array([3.0, 1.0])]
     sent: dict[str, Any] = {}
@@ -77,8 +77,8 @@ def test_moments_by_hand() -> None:
             sent[who] = {name: values.tolist() for name, values in said.body.items()}
 
     run = run_star(Moments(), Parties.of(rows, weights=weights), options=Options(watch=watch))
-    assert sent["0"] == {"weight": [2.0], "mean": [1.0], "scatter": [2.0]}
-    assert sent["1"] == {"weight": [4.0], "mean": [7.0], "scatter": [12.0]}
+    assert sent["0"] == {"weight": [2.0], "sums": [-8.0], "squares": [34.0]}
+    assert sent["1"] == {"weight": [4.0], "sums": [8.0], "squares": [28.0]}
     assert float(run.result["weight"]) == 6.0
     assert run.result["mean"].tolist() == [5.0]
     assert run.result["variance"].tolist() == pytest.approx([62 / 6])

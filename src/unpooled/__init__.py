@@ -9,6 +9,8 @@ is imported when it is first used, so that commands which need none of them star
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unpooled import catalog
+
 if TYPE_CHECKING:
     from unpooled import baselines as baselines
     from unpooled import datasets as datasets
@@ -25,43 +27,24 @@ if TYPE_CHECKING:
     from unpooled import protocols as protocols
     from unpooled import simulate as simulate
     from unpooled import testing as testing
-    from unpooled.estimators import (
-        DGC,
-        KFED,
-        ADMMKMeans,
-        CoresetKMeans,
-        FeCA,
-        FederatedKMeans,
-        FuzzyCMeans,
-        GossipKMeans,
-        KarSwenson,
-        KernelKMeans,
-        KernelPCAKMeans,
-        MatchedAveraging,
-        OneShotKMeans,
-        RandomFeatureKMeans,
-    )
-    from unpooled.persistence import load, save
+    from unpooled.estimators.admm import ADMMKMeans as ADMMKMeans
+    from unpooled.estimators.coreset import CoresetKMeans as CoresetKMeans
+    from unpooled.estimators.dgc import DGC as DGC
+    from unpooled.estimators.feca import FeCA as FeCA
+    from unpooled.estimators.federated import FederatedKMeans as FederatedKMeans
+    from unpooled.estimators.fuzzy import FuzzyCMeans as FuzzyCMeans
+    from unpooled.estimators.gossip import GossipKMeans as GossipKMeans
+    from unpooled.estimators.kar_swenson import KarSwenson as KarSwenson
+    from unpooled.estimators.kernel import KernelKMeans as KernelKMeans
+    from unpooled.estimators.kernel_pca import KernelPCAKMeans as KernelPCAKMeans
+    from unpooled.estimators.kfed import KFED as KFED
+    from unpooled.estimators.matched import MatchedAveraging as MatchedAveraging
+    from unpooled.estimators.one_shot import OneShotKMeans as OneShotKMeans
+    from unpooled.estimators.random_features import RandomFeatureKMeans as RandomFeatureKMeans
+    from unpooled.persistence import load as load
+    from unpooled.persistence import save as save
 
-__all__ = [
-    "DGC",
-    "KFED",
-    "ADMMKMeans",
-    "CoresetKMeans",
-    "FeCA",
-    "FederatedKMeans",
-    "FuzzyCMeans",
-    "GossipKMeans",
-    "KarSwenson",
-    "KernelKMeans",
-    "KernelPCAKMeans",
-    "MatchedAveraging",
-    "OneShotKMeans",
-    "RandomFeatureKMeans",
-    "__version__",
-    "load",
-    "save",
-]
+__all__ = [*catalog.names(), "__version__", "load", "save"]
 
 __version__ = "0.1.0"
 
@@ -74,13 +57,12 @@ _SUBMODULES = frozenset(
 )
 
 
-_PERSISTENCE = ("load", "save")
-
-
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        where = "unpooled.persistence" if name in _PERSISTENCE else "unpooled.estimators"
-        found = globals()[name] = getattr(import_module(where), name)
+    if name in ("load", "save"):
+        found = globals()[name] = getattr(import_module("unpooled.persistence"), name)
+        return found
+    if name in catalog.names():
+        found = globals()[name] = catalog.find(name).estimator
         return found
     if name not in _SUBMODULES:
         raise AttributeError(f"module 'unpooled' has no attribute {name!r}")

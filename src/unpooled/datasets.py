@@ -22,6 +22,8 @@ from sklearn.utils import Bunch
 from unpooled.errors import DataUnavailable, InputError
 from unpooled.types import Array, FloatArray, IntArray
 
+__all__ = ["available", "load"]
+
 FOLDER_VARIABLE = "UNPOOLED_DATA"
 
 
@@ -50,15 +52,15 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Bunch:
         raise InputError(f"name={name!r} is not a plain name: pass one without path separators.")
     place = _folder(folder)
     if place is not None and name in _files(place):
-        return _read(place / f"{name}.npz")
+        return _read_npz(place / f"{name}.npz")
     if name in _BUNDLED:
         raw = _BUNDLED[name]()
-        return Bunch(X=_table(raw.data, name), y=_from_zero(raw.target, name))
+        return Bunch(X=_float_rows(raw.data, name), y=_from_zero(raw.target, name))
     if name in _FETCHED:
         return _fetch(name, place)
     raise InputError(
         f"name={name!r} is unknown: pass one of {', '.join([*_BUNDLED, *_FETCHED])}, or the name "
-        f"of an npz file in {_described(place)}, where there are: "
+        f"of an npz file in {_place_in_words(place)}, where there are: "
         f"{', '.join(_files(place)) or 'none'}."
     )
 
@@ -96,13 +98,13 @@ def _files(place: Path | None) -> list[str]:
     return sorted(file.stem for file in place.glob("*.npz")) if place is not None else []
 
 
-def _described(place: Path | None) -> str:
+def _place_in_words(place: Path | None) -> str:
     return (
         f"the folder {place}" if place is not None else f"a folder ({FOLDER_VARIABLE} names none)"
     )
 
 
-def _read(path: Path) -> Bunch:
+def _read_npz(path: Path) -> Bunch:
     try:
         # np.load would leave the file open if it is torn
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -117,7 +119,8 @@ def _read(path: Path) -> Bunch:
         raise InputError(
             f"{path} lacks the array(s) {', '.join(missing)}: write it with both X and y."
         )
-    arrays["X"], arrays["y"] = _table(arrays["X"], str(path)), _from_zero(arrays["y"], str(path))
+    arrays["X"] = _float_rows(arrays["X"], str(path))
+    arrays["y"] = _from_zero(arrays["y"], str(path))
     if arrays["y"].shape != (len(arrays["X"]),):
         raise InputError(
             f"{path} has {len(arrays['X'])} rows in X but y of shape {arrays['y'].shape}: "
@@ -126,7 +129,7 @@ def _read(path: Path) -> Bunch:
     return Bunch(**arrays)
 
 
-def _table(X: Array, what: str) -> FloatArray:
+def _float_rows(X: Array, what: str) -> FloatArray:
     if X.dtype.kind not in "biuf" or X.ndim == 0 or X.size == 0:
         raise InputError(
             f"X of {what} has the type {X.dtype} and shape {X.shape}: numbers and at least one "
@@ -150,13 +153,13 @@ def _fetch(name: str, place: Path | None) -> Bunch:
     fetch, convert = _FETCHED[name]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about retries; the sentence below says it all
+            warnings.simplefilter("ignore")  # about retries; the error below has it all
             raw = fetch()
     except (OSError, HTTPException, ValueError) as error:
         raise DataUnavailable(
             f"{name} could not be fetched through scikit-learn ({type(error).__name__}) and there "
-            f"is no {name}.npz in {_described(place)}: connect to the network, or put {name}.npz "
-            f"with X and y into a folder and set {FOLDER_VARIABLE} to it."
+            f"is no {name}.npz in {_place_in_words(place)}: connect to the network, or put "
+            f"{name}.npz with X and y into a folder and set {FOLDER_VARIABLE} to it."
         ) from error
     return convert(raw)
 
@@ -169,12 +172,14 @@ def _openml(name: str) -> Bunch:
 
 def _digits_as_classes(raw: Bunch) -> Bunch:
     """OpenML names the classes of images "0", "1", ..."""
-    return Bunch(X=_table(raw.data, "the fetched set"), y=np.asarray(raw.target).astype(np.int64))
+    return Bunch(
+        X=_float_rows(raw.data, "the fetched set"), y=np.asarray(raw.target).astype(np.int64)
+    )
 
 
 def _covertype(raw: Bunch) -> Bunch:
     """Cover types are 1 to 7."""
-    return Bunch(X=_table(raw.data, "the fetched set"), y=raw.target.astype(np.int64) - 1)
+    return Bunch(X=_float_rows(raw.data, "the fetched set"), y=raw.target.astype(np.int64) - 1)
 
 
 def _mushroom(raw: Bunch) -> Bunch:

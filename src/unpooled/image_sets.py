@@ -28,8 +28,10 @@ from unpooled.datasets import FOLDER_VARIABLE
 from unpooled.errors import DataUnavailable, InputError
 from unpooled.types import IntArray
 
+__all__ = ["load_images"]
+
 Images = NDArray[np.uint8]
-Part = tuple[Images, IntArray]
+ImagesAndClasses = tuple[Images, IntArray]
 NAMES = ("cifar10", "cifar100", "tiny-imagenet")
 _FOLDERS = {
     "cifar10": "cifar-10-batches-bin",
@@ -62,7 +64,7 @@ def load_images(
     one_of("name", name, NAMES)
     most = whole_or_none("most", most, 1)
     named = os.environ.get(FOLDER_VARIABLE) if folder is None else folder
-    train, test = _found(name, Path(named) if named else None)
+    train, test = _read_set(name, Path(named) if named else None)
     if most is not None:
         of_each = [np.flatnonzero(train[1] == c)[:most] for c in np.unique(train[1])]
         first = np.sort(np.concatenate(of_each))
@@ -73,7 +75,7 @@ def load_images(
     )
 
 
-def _found(name: str, place: Path | None) -> tuple[Part, Part]:
+def _read_set(name: str, place: Path | None) -> tuple[ImagesAndClasses, ImagesAndClasses]:
     kind = _FOLDERS[name]
     if place is not None:
         if (place / kind).is_dir():
@@ -81,7 +83,7 @@ def _found(name: str, place: Path | None) -> tuple[Part, Part]:
         for file in sorted(place.glob(f"{name}*.npz")):
             if file.stem[len(name) :][:1].isdigit():  # cifar100 is not cifar10
                 continue
-            found = _from_npz(file)
+            found = _images_from_npz(file)
             if found is not None:
                 return found
     where = f"the folder {place}" if place else f"a folder ({FOLDER_VARIABLE} names none)"
@@ -93,8 +95,8 @@ def _found(name: str, place: Path | None) -> tuple[Part, Part]:
     )
 
 
-def _from_npz(file: Path) -> tuple[Part, Part] | None:
-    """The two parts; None if this is no file of images (of their features, say)."""
+def _images_from_npz(file: Path) -> tuple[ImagesAndClasses, ImagesAndClasses] | None:
+    """Training and test set; None if this is no file of images (of their features, say)."""
     try:
         with np.load(file, allow_pickle=False) as held:
             if not {"X", "y", "split"} <= set(held.files):
@@ -112,32 +114,32 @@ def _pictures(flat: Any) -> Images:
     return np.ascontiguousarray(np.asarray(flat).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
-def _binary(files: Iterable[Path], labels: int) -> Part:
+def _binary(files: Iterable[Path], labels: int) -> ImagesAndClasses:
     """Records of ``labels`` bytes, of which the last is the class, and 3072 bytes."""
-    parts = []
+    tables = []
     for file in files:
-        raw = np.frombuffer(_bytes(file), np.uint8)
+        raw = np.frombuffer(_file_bytes(file), np.uint8)
         if len(raw) % (labels + 3072):
             raise InputError(f"{file} is not whole: it has {len(raw)} bytes; fetch it again.")
-        parts.append(raw.reshape(-1, labels + 3072))
-    table = np.concatenate(parts)
+        tables.append(raw.reshape(-1, labels + 3072))
+    table = np.concatenate(tables)
     return _pictures(table[:, labels:]), table[:, labels - 1].astype(np.int64)
 
 
-def _tiny(place: Path) -> tuple[Part, Part]:
-    numbers = {line: i for i, line in enumerate(_bytes(place / "wnids.txt").decode().split())}
+def _tiny(place: Path) -> tuple[ImagesAndClasses, ImagesAndClasses]:
+    numbers = {line: i for i, line in enumerate(_file_bytes(place / "wnids.txt").decode().split())}
     train = [
         (file, number)
         for name, number in numbers.items()
         for file in sorted((place / "train" / name / "images").glob("*.JPEG"))
     ]
-    lines = _bytes(place / "val" / "val_annotations.txt").decode().splitlines()
+    lines = _file_bytes(place / "val" / "val_annotations.txt").decode().splitlines()
     pairs = [line.split("\t")[:2] for line in lines]
     test = [(place / "val" / "images" / file, numbers[name]) for file, name in pairs]
     return _decoded(train), _decoded(test)
 
 
-def _decoded(files: list[tuple[Path, int]]) -> Part:
+def _decoded(files: list[tuple[Path, int]]) -> ImagesAndClasses:
     from PIL import Image
 
     images = np.empty((len(files), 64, 64, 3), dtype=np.uint8)
@@ -152,7 +154,7 @@ def _decoded(files: list[tuple[Path, int]]) -> Part:
     return images, np.array([number for _, number in files], dtype=np.int64)
 
 
-def _bytes(file: Path) -> bytes:
+def _file_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
@@ -161,7 +163,7 @@ def _bytes(file: Path) -> bytes:
         ) from None
 
 
-_READERS: dict[str, Callable[[Path], tuple[Part, Part]]] = {
+_READERS: dict[str, Callable[[Path], tuple[ImagesAndClasses, ImagesAndClasses]]] = {
     "cifar10": lambda place: (
         _binary([place / f"data_batch_{i}.bin" for i in range(1, 6)], 1),
         _binary([place / "test_batch.bin"], 1),

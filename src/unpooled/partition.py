@@ -1,7 +1,7 @@
 """Ways to spread a labelled data set over parties, for studies.
 
-Every function returns ``groups``, the party 0..n_parties-1 of each row, and leaves no party
-empty. The same arguments and seed give the same ``groups``.
+Every function returns ``groups``, the party 0..n_parties-1 of each row, and leaves no party empty.
+The same arguments and seed give the same ``groups``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 from unpooled.checks import whole
 from unpooled.errors import InputError
 from unpooled.types import BoolArray, IntArray
+
+__all__ = ["balanced", "by_class", "dirichlet", "iid"]
 
 RandomState: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
 
@@ -47,9 +49,9 @@ def iid(n_samples: int, *, n_parties: int, random_state: RandomState = None) -> 
 def balanced(y: Any, *, n_parties: int, random_state: RandomState = None) -> IntArray:
     """Gives every party an equal share of every class.
 
-    The rows, shuffled and then sorted by class, are dealt out one by one to the parties in turn.
-    A class is one run of that deal, and so is the whole: the counts of a class, and the sizes of
-    the parties, differ by at most one.
+    The rows, shuffled and then sorted by class, are dealt out one by one to the parties in turn. A
+    class is one run of that deal, and so is the whole: the counts of a class, and the sizes of the
+    parties, differ by at most one.
 
     Parameters
     ----------
@@ -79,9 +81,9 @@ def dirichlet(
     """Splits each class over the parties by shares drawn from Dirichlet(alpha, ..., alpha).
 
     Of the n_c rows of class c, party j gets those between the cuts n_c (p_1 + ... + p_{j-1}) and
-    n_c (p_1 + ... + p_j), rounded, where p ~ Dirichlet(alpha) is drawn anew for each class. A
-    small alpha leaves a class with few parties, a large one spreads it evenly. A draw that leaves
-    a party empty is thrown away, up to `DIRICHLET_TRIES` times.
+    n_c (p_1 + ... + p_j), rounded, where p ~ Dirichlet(alpha) is drawn anew for each class. A small
+    alpha leaves a class with few parties, a large one spreads it evenly. A draw that leaves a party
+    empty is thrown away, up to `DIRICHLET_TRIES` times.
 
     Parameters
     ----------
@@ -126,9 +128,9 @@ def by_class(
 ) -> IntArray:
     """Gives every party rows of ``classes_per_party`` classes only.
 
-    Every class is held by somebody, classes have as equal numbers of holders as their rows
-    permit, and a class's rows are shared evenly between its holders. A class cannot have more
-    holders than rows; where that leaves too few places, some parties hold fewer classes.
+    Every class is held by somebody, classes have as equal numbers of holders as their rows permit,
+    and a class's rows are shared evenly between its holders. A class cannot have more holders than
+    rows; where that leaves too few places, some parties hold fewer classes.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ import pytest
 from tests.conformance.toys import Mean
 from unpooled.adapters.flower import Agreement, client_app, coordinator
 from unpooled.adapters.flower.envelope import Question, record
+from unpooled.data.parties import Parties
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Ask
 from unpooled.privacy.policy import Policy
-from unpooled.types import Parties
 
 # isort: split
 from flwr.app import Context, Error, Message, RecordDict, UserConfig

@@ -22,7 +22,7 @@ from tests.adapters.flower_wires import (
 from tests.conformance.toys import Mean
 from unpooled import simulate
 from unpooled.adapters.flower import Agreement, run_star
-from unpooled.adapters.flower.envelope import Word, record
+from unpooled.adapters.flower.envelope import PartyReply, record
 from unpooled.errors import (
     InputError,
     MalformedMessage,
@@ -195,31 +195,31 @@ SUMS = {"total": np.zeros(2), "count": np.zeros(1), "asked": np.zeros(1)}
 @pytest.mark.parametrize(
     ("content", "error", "words"),
     [
-        (RecordDict(), MalformedMessage, r"Node \d+ did not answer 'sums': .* no Word"),
-        (question(), MalformedMessage, "no Word"),
+        (RecordDict(), MalformedMessage, r"Node \d+ did not answer 'sums': .* no reply of a party"),
+        (question(), MalformedMessage, "no reply of a party"),
         (
-            record(Word(1, "East", "answer", b"hello")),
+            record(PartyReply(1, "East", "answer", b"hello")),
             MalformedMessage,
             "Party East sent no message",
         ),
         (
-            record(Word(1, "East", "answer", encode(Ask("sums")))),
+            record(PartyReply(1, "East", "answer", encode(Ask("sums")))),
             MalformedMessage,
             "no answer to it",
         ),
         (
-            record(Word(1, "East", "answer", encode(Reply("sums", SUMS, 9)))),
+            record(PartyReply(1, "East", "answer", encode(Reply("sums", SUMS, 9)))),
             MalformedMessage,
             "East did not answer 'sums' of round 0, since .* 'sums' of round 9",
         ),
         (
-            record(Word(1, "East", "answer", encode(Reply("sums", {"secret": np.zeros(2)})))),
+            record(PartyReply(1, "East", "answer", encode(Reply("sums", {"secret": np.zeros(2)})))),
             MalformedMessage,
             "since field 'secret' is not declared",
         ),
-        (record(Word(9, "East", "failed", text="No.")), ProtocolError, "No"),
-        (record(Word(1, "East", "thinking", text="Wait.")), ProtocolError, "Wait"),
-        (record(Word(1, "East", "refused", text="a\nb " * 1000)), PolicyRefusal, "^a b a b"),
+        (record(PartyReply(9, "East", "failed", text="No.")), ProtocolError, "No"),
+        (record(PartyReply(1, "East", "thinking", text="Wait.")), ProtocolError, "Wait"),
+        (record(PartyReply(1, "East", "refused", text="a\nb " * 1000)), PolicyRefusal, "^a b a b"),
     ],
 )
 def test_what_is_no_answer_is_not_one(
@@ -241,7 +241,7 @@ def test_an_answer_of_another_shape_is_not_one() -> None:
 
     def instead(message: Message) -> Message | None:
         answer = encode(Reply("sums", of_two))
-        return Message(record(Word(1, "East", "answer", answer)), reply_to=message)
+        return Message(record(PartyReply(1, "East", "answer", answer)), reply_to=message)
 
     with pytest.raises(MalformedMessage, match=r"East did not answer 'sums'.* has shape"):
         run_star(failing(1, instead, agreed), agreed)

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unpooled.data.parties import Parties
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.feca import FeCA
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties
 
 APP = Path(__file__).parents[2] / "examples" / "flower"
 NAMES = ("North", "South")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.sentences import refuses
 from unpooled.adapters import flower
+from unpooled.data.parties import Parties
 from unpooled.errors import ProtocolError
 from unpooled.simulate import run_star
-from unpooled.types import Parties
 
 APP = Path(__file__).parents[2] / "examples" / "flower"
 RUN = {"method": "one-shot", "n-clusters": 3, "n-parties": 2, "seed": 0, "max-rounds": 10}

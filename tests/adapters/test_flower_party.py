@@ -21,7 +21,14 @@ from unpooled.adapters.flower import (
     Agreement,
     client_app,
 )
-from unpooled.adapters.flower.envelope import KEY, MESSAGE_TYPE, Question, Word, record, word_of
+from unpooled.adapters.flower.envelope import (
+    KEY,
+    MESSAGE_TYPE,
+    PartyReply,
+    Question,
+    party_reply_of,
+    record,
+)
 from unpooled.messages.codec import decode, encode
 from unpooled.messages.message import Ask, Reply
 from unpooled.privacy.policy import Deployment, Policy, ReleaseRequest
@@ -35,10 +42,10 @@ __all__ = ["flower"]
 pytestmark = pytest.mark.usefixtures("flower")
 
 
-def said(node: Node, content: RecordDict) -> Word:
+def said(node: Node, content: RecordDict) -> PartyReply:
     message = Message(content, 5, MESSAGE_TYPE)
     message.metadata.__dict__["_message_id"] = "one"
-    return word_of(node.answer(message))
+    return party_reply_of(node.answer(message))
 
 
 def west(app_policy: str | Policy = "study", agreed: Agreement = AGREED, **config: Any) -> Node:
@@ -94,7 +101,7 @@ def test_another_run_is_refused(other: Agreement) -> None:
     [
         RecordDict(),
         RecordDict({KEY: ConfigRecord({"question": b"hello"})}),
-        record(Word(0, "West", "answer")),
+        record(PartyReply(0, "West", "answer")),
         question(question=b""),
         question(question=b"hello"),
         question(question=encode(Reply("sums", {"shift": np.zeros(2)}))),
@@ -206,7 +213,7 @@ def test_what_was_held_back_is_in_the_site_s_log(caplog: pytest.LogCaptureFixtur
 
 def test_what_a_policy_withholds_is_said_to_be_withheld() -> None:
     node = west(Counting())
-    assert said(node, question(0)) == Word(0, "West", "withheld")
+    assert said(node, question(0)) == PartyReply(0, "West", "withheld")
     assert said(node, question(1)).status == "answer"
 
 

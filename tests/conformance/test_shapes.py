@@ -10,8 +10,9 @@ import pytest
 
 from tests.conformance.test_protocols import TABLE
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.codec import body_size
 from unpooled.messages.conform import largest_size, lengths, misfit, most_numbers
 from unpooled.messages.message import Ask, Message, Post
@@ -21,7 +22,7 @@ from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.protocols.star.feca import FeCA
@@ -31,19 +32,21 @@ from unpooled.protocols.star.kfed import KFED
 from unpooled.protocols.star.matched import MatchedAveraging
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.simulate import Options, run_mesh, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 PROTOCOLS = {
     **TABLE,
-    "dgc, nobody stops": DGC(Start(3), max_rounds=5, tol=0.0),
-    "dgc, given step": DGC(Start(3), max_rounds=5, step_size=0.1),
-    "dgc, given step, nobody stops": DGC(Start(3), max_rounds=5, step_size=0.1, tol=0.0),
-    "dgc, a start of each user's": DGC(Start(2, np.arange(24.0).reshape(6, 2, 2)), max_rounds=5),
-    "dgc, nobody stops, box": DGC(
-        Start(3), loss=losses.Bregman.itakura_saito(), max_rounds=5, tol=0.0
+    "dgc, nobody stops": DGC(InitialCenters(3), max_rounds=5, tol=0.0),
+    "dgc, given step": DGC(InitialCenters(3), max_rounds=5, step_size=0.1),
+    "dgc, given step, nobody stops": DGC(InitialCenters(3), max_rounds=5, step_size=0.1, tol=0.0),
+    "dgc, a start of each user's": DGC(
+        InitialCenters(2, np.arange(24.0).reshape(6, 2, 2)), max_rounds=5
     ),
-    "kar-swenson, given step": KarSwenson(Start(3), max_rounds=5, step_size=0.1),
-    "admm, given eta": ADMMKMeans(Start(3), max_rounds=5, eta=1.0, tol=0.0),
+    "dgc, nobody stops, box": DGC(
+        InitialCenters(3), loss=losses.Bregman.itakura_saito(), max_rounds=5, tol=0.0
+    ),
+    "kar-swenson, given step": KarSwenson(InitialCenters(3), max_rounds=5, step_size=0.1),
+    "admm, given eta": ADMMKMeans(InitialCenters(3), max_rounds=5, eta=1.0, tol=0.0),
     "feca, many": FeCA(3, 40, n_init=2),
     "k-fed, many": KFED(3, 40, n_init=2),
     "matched averaging, many": MatchedAveraging(40, n_init=2),
@@ -158,6 +161,6 @@ def test_sizes_by_hand() -> None:
     start, rounds = federated.releases
     assert [most_numbers(release, 5) for release in (start, rounds)] == [12 * 6, 8 * 7]
     assert [most_numbers(release, 5) for release in federated.asks] == [0, 8 * 5]
-    limits = DGC(Start(3), loss=losses.Bregman.itakura_saito()).releases[1]
+    limits = DGC(InitialCenters(3), loss=losses.Bregman.itakura_saito()).releases[1]
     assert most_numbers(limits, 5) == 2 * 5 + 3
     assert most_numbers(OneShotKMeans(8, None).releases[0], 5) is None

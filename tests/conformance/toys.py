@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.messages.message import Ask, Note, Post
 from unpooled.messages.release import COLUMNS, Release, Size
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
-from unpooled.protocols.mesh.shared.flooding import max_consensus
+from unpooled.protocols.mesh.shared.max_consensus import max_consensus
 from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
-from unpooled.types import Body, PartyData
+from unpooled.types import Body
 
 
 @dataclass(frozen=True)

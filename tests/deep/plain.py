@@ -10,13 +10,13 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from unpooled.data.parties import Parties
 from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.encoders import ConvNet
 from unpooled.deep.protocol import DeepClustering
 from unpooled.deep.training import Training
 from unpooled.protocols.star.feca import FeCA
 from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.types import Parties
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 IMAGES = DIGITS[:120]

@@ -32,8 +32,8 @@ from unpooled.deep import (
     knn_accuracy,
     linear_accuracy,
 )
-from unpooled.deep.estimator import AGGREGATIONS
-from unpooled.deep.protocol import WEIGHTS
+from unpooled.deep.options import AGGREGATIONS
+from unpooled.deep.releases import WEIGHTS
 from unpooled.errors import PolicyRefusal
 from unpooled.experiments.deep import digits
 from unpooled.privacy.policy import Deployment, ReleaseRequest
@@ -250,7 +250,7 @@ def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> N
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"two rounds\n"
@@ -291,7 +291,7 @@ def test_a_page_is_drawn(tmp_path: Path) -> None:
 
 
 def test_evaluations() -> None:
-    """Features that tell classes apart, and features that do not."""
+    """Features that distinguish classes, and features that do not."""
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=200)
     good, bad = np.eye(4)[y] + 0.1 * rng.normal(size=(200, 4)), rng.normal(size=(200, 4))
@@ -310,17 +310,17 @@ def test_digits_are_learnt(how: str) -> None:
         else partition.dirichlet(CLASSES, n_parties=10, alpha=0.3, random_state=0)
     )
     begin = time.process_time()
-    trained = DeepFeCA(10, random_state=0, **digits.OPTIONS).fit(DIGITS, groups=groups)
+    trained = DeepFeCA(10, random_state=0, **digits.DIGIT_OPTIONS).fit(DIGITS, groups=groups)
     assert time.process_time() - begin < 300
-    before = DeepFeCA(10, random_state=0, **{**digits.OPTIONS, "rounds": 0})
+    before = DeepFeCA(10, random_state=0, **{**digits.DIGIT_OPTIONS, "rounds": 0})
     before.fit(DIGITS, groups=groups)
-    old = digits.scores(before.features(DIGITS), CLASSES, before.labels_)
-    new = digits.scores(trained.features(DIGITS), CLASSES, trained.labels_)
+    old = digits.digit_scores(before.features(DIGITS), CLASSES, before.labels_)
+    new = digits.digit_scores(trained.features(DIGITS), CLASSES, trained.labels_)
     assert new[0] >= old[0] + 0.10
     assert new[1] >= old[1]
     assert new[2] >= old[2]
     raw = FeCA(10, random_state=0).fit(DIGITS, groups=groups)
-    assert new[0] > digits.scores(DIGITS, CLASSES, raw.labels_)[0]
+    assert new[0] > digits.digit_scores(DIGITS, CLASSES, raw.labels_)[0]
 
 
 def test_one_shot_under_the_deployment_policy() -> None:

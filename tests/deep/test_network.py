@@ -10,7 +10,7 @@ import pytest
 from tests.deep.plain import IMAGES
 from tests.network.site import STUDY, Authority, Site, star, until
 from unpooled.deep import DeepFeCA
-from unpooled.network.star import COORDINATOR
+from unpooled.network.star_kinds import COORDINATOR
 
 NAMES = ("North", "East", "South")
 DATA = {name: IMAGES[i::3] for i, name in enumerate(NAMES)}

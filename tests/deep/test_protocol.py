@@ -12,10 +12,13 @@ import torch
 from sklearn.cluster import KMeans
 
 from tests.deep.plain import IMAGES, Dropping, one_shot, parties, protocol, tiny
+from unpooled.data.parties import Parties
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import SIGNS
+from unpooled.deep.channels import channel_scale
 from unpooled.deep.encoders import Network
-from unpooled.deep.protocol import MEAN, ROUNDS_DONE, SCALE, WEIGHTS, DeepClustering, _scale
+from unpooled.deep.protocol import ROUNDS_DONE, DeepClustering
+from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE, WEIGHTS
 from unpooled.deep.training import Training, train
 from unpooled.errors import ProtocolError, QuorumLost
 from unpooled.messages.conform import misfit
@@ -31,7 +34,7 @@ from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
 from unpooled.simulate import Options, run_star
 from unpooled.simulate.faults import UserDown
 from unpooled.testing import Check, conformance
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 TRAIN = (2, 4)
 """The exchanges in which parties train: after the pixels' sums and a clustering each."""
@@ -63,13 +66,13 @@ def test_protocol_conforms(check: Check) -> None:
 
 
 class Watched:
-    """A run, with everything that was said and noted."""
+    """A run, with everything that was sent and noted."""
 
     def __init__(self, run: DeepClustering, data: Parties, **options: Any) -> None:
         self.messages: list[tuple[str, Message]] = []
         self.starts: dict[int, Body] = {}
         self.losses: list[float] = []
-        how = Options(watch=lambda who, said: self.messages.append((who, said)), **options)
+        how = Options(watch=lambda who, sent: self.messages.append((who, sent)), **options)
         self.result = run_star(run, data, seed=3, options=how, observe=self._note).result
 
     def _note(self, note: Note) -> None:
@@ -105,9 +108,11 @@ def test_one_party_is_deep_cluster() -> None:
     run = Watched(protocol(**options), parties(1))
     images = torch.from_numpy(IMAGES.reshape(-1, 1, 8, 8).astype(np.float32))
     mean, scale = IMAGES.mean(), IMAGES.std()
-    np.testing.assert_allclose(run.result[MEAN], mean)
-    np.testing.assert_allclose(run.result[SCALE], scale)
-    scaling = tuple(torch.from_numpy(run.result[n].astype(np.float32)) for n in (MEAN, SCALE))
+    np.testing.assert_allclose(run.result[CHANNEL_MEAN], mean)
+    np.testing.assert_allclose(run.result[CHANNEL_SCALE], scale)
+    scaling = tuple(
+        torch.from_numpy(run.result[n].astype(np.float32)) for n in (CHANNEL_MEAN, CHANNEL_SCALE)
+    )
     network = Network(tiny(), 16, 0)
     vectors.from_vector(network, run.asked("centroids", 0)[WEIGHTS])
     for number in range(2):
@@ -159,7 +164,7 @@ def test_a_party_that_disappears_is_missing_from_that_mean_alone(away: int) -> N
     number = TRAIN.index(away)
     whole = Watched(protocol(), parties())
     hit = Watched(protocol(), parties(), faults=(UserDown(1, away, away + 1),), quorum=2)
-    # Until then nothing is different, and those who were there say the same.
+    # Until then nothing is different, and those who were there reply the same.
     for before in range(number + 1):
         same(hit.asked("train", before), whole.asked("train", before))
     there = hit.replies("train", number)
@@ -181,7 +186,7 @@ def test_without_a_quorum_it_ends() -> None:
 
 
 def test_a_party_away_while_clusters_are_found_still_trains() -> None:
-    """It finds its images' places itself then, and says what it would have said anyway."""
+    """It finds its images' places itself then, and replies what it would have replied anyway."""
     options = {"inner": one_shot(6, 6), "final": one_shot(4, 4), "build": Dropping}
     hit = Watched(protocol(**options), parties(), faults=(UserDown(1, 3, 4),), quorum=2)
     answer, asked = hit.replies("train", 1)["P1"], hit.asked("train", 1)
@@ -191,9 +196,9 @@ def test_a_party_away_while_clusters_are_found_still_trains() -> None:
     known = {"deep.points": points, "deep.clustering": asked["deep.clustering"]}
     for state in ({}, known):
         rng = np.random.default_rng([3, 1, *crc_of("train"), 1])
-        said, _ = run.train(data, state, asked, rng)
-        assert isinstance(said, Summary)
-        same(said.body, answer)
+        reply, _ = run.train(data, state, asked, rng)
+        assert isinstance(reply, Summary)
+        same(reply.body, answer)
 
 
 @pytest.mark.parametrize("inner", ["feca", "fuzzy"])
@@ -225,7 +230,7 @@ def test_dropout_is_drawn_from_the_partys_own_seed() -> None:
 def test_a_share_of_the_parties_trains() -> None:
     run = Watched(protocol(rounds=6, participation=0.4), parties(5))
     trained = [
-        {who for who, said in run.replies("train", number).items() if len(said["weights"])}
+        {who for who, reply in run.replies("train", number).items() if len(reply["weights"])}
         for number in range(6)
     ]
     assert all(len(own) == 2 for own in trained)
@@ -287,7 +292,7 @@ def test_answers_that_are_no_network() -> None:
 
 def test_a_channel_that_is_the_same_everywhere() -> None:
     for value in np.random.default_rng(0).uniform(-5, 5, 50):
-        told = _scale(
+        scale = channel_scale(
             {
                 "P": {
                     "count": np.array(7.0),
@@ -296,7 +301,7 @@ def test_a_channel_that_is_the_same_everywhere() -> None:
                 }
             }
         )
-        assert told[SCALE] == 1.0
+        assert scale[CHANNEL_SCALE] == 1.0
 
 
 def test_everything_is_counted() -> None:

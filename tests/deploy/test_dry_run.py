@@ -10,9 +10,9 @@ import pytest
 
 from tests.network.site import Authority, admitted, ring_of, write_plan
 from unpooled.cli import main
-from unpooled.deploy.plan import read_plan
-from unpooled.network.star import COORDINATOR
-from unpooled.network.storage.state import JOURNAL
+from unpooled.deploy.plan_file import read_plan
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.storage.journal import JOURNAL
 
 NAMES = ("North", "South")
 Said = pytest.CaptureFixture[str]

@@ -10,10 +10,11 @@ import pytest
 
 import unpooled
 from tests.sentences import refuses
+from unpooled.deploy.connection import message_limits
 from unpooled.deploy.dryrun import listed
 from unpooled.deploy.own import refuse_beyond
-from unpooled.deploy.plan import Plan, read_plan
-from unpooled.deploy.run import _limits
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.estimators.star import StarEstimator
 from unpooled.privacy.policy import DEPLOYMENT
@@ -68,7 +69,7 @@ def test_any_value_of_any_parameter_is_taken_or_refused(tmp_path: Path, method: 
                 continue
             taken += 1
             assert list(listed(found, "A"))
-            _limits(found)
+            message_limits(found)
             try:
                 refuse_beyond(found, "A", DEPLOYMENT)
             except PolicyRefusal as error:

@@ -13,16 +13,18 @@ from sklearn.base import clone
 import unpooled
 from tests.network.site import tables, write_plan
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.data.sources import Ids
 from unpooled.deploy import results
-from unpooled.deploy.plan import Plan, read_plan
-from unpooled.network.storage.state import StateDirectory
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.plan_file import read_plan
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.persistence import file
 from unpooled.preprocessing import StandardScaler
-from unpooled.protocols.prepare.standardised import MEAN, SCALE, in_units
+from unpooled.protocols.prepare.standardise import MEAN, SCALE, in_units
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import run_star
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray
 
 NAMES = ("North", "South", "West")
 SHAPED = {"n_clusters": 3, "n_features": 64}

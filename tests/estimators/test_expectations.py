@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 import unpooled
 from tests.sentences import refuses
 from unpooled import baselines, losses
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.kernels.lloyd.fuzzy import memberships
 from unpooled.preprocessing import StandardScaler
 from unpooled.privacy.policy import DEPLOYMENT, ReleaseRequest
@@ -62,8 +62,8 @@ def test_a_score_is_minus_the_cost(estimator: Any) -> None:
 def test_a_score_is_the_methods_own() -> None:
     huber = unpooled.DGC(3, loss=losses.Huber(0.5), random_state=0, max_rounds=30).fit(X)
     t = huber.transform(X).min(axis=1)
-    paid = np.where(t < 0.5, t * t / 2, 0.5 * (t - 0.25))
-    assert huber.score(X) == pytest.approx(-paid.sum())
+    cost = np.where(t < 0.5, t * t / 2, 0.5 * (t - 0.25))
+    assert huber.score(X) == pytest.approx(-cost.sum())
     median = unpooled.CoresetKMeans(3, objective="kmedian", random_state=0).fit(X)
     assert median.score(X) == pytest.approx(-median.transform(X).min(axis=1).sum())
     assert median.score(X) == pytest.approx(-median.inertia_)
@@ -116,9 +116,9 @@ def test_who_iterates_says_how_often(model: Any, capsys: pytest.CaptureFixture[s
     model.set_params(verbose=1).fit(X, groups=GROUPS)
     lines = [line for line in capsys.readouterr().out.splitlines() if line != "received 9"]
     assert lines[0] == "Initialization complete"
-    said = [line for line in lines if line.startswith("Iteration ")]
-    assert len(said) == len(model.history_["movement"])
-    assert f"movement {model.history_['movement'][-1]:.9g}" in said[-1]
+    printed = [line for line in lines if line.startswith("Iteration ")]
+    assert len(printed) == len(model.history_["movement"])
+    assert f"movement {model.history_['movement'][-1]:.9g}" in printed[-1]
     assert model.converged_
     assert re.fullmatch(
         rf"Converged at iteration {model.n_iter_ - 1}: "
@@ -347,8 +347,8 @@ def test_type_checkers_know_them_too(tmp_path: Path) -> None:
     source = tmp_path / "user.py"
     source.write_text(CHECKED)
     run = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(source)]
-    said = subprocess.run(run, capture_output=True, text=True, cwd=ROOT).stdout
-    found = re.findall('Revealed type is "(.*)"', said.replace("builtins.", ""))
+    printed = subprocess.run(run, capture_output=True, text=True, cwd=ROOT).stdout
+    found = re.findall('Revealed type is "(.*)"', printed.replace("builtins.", ""))
     array = found[0]
     assert array.startswith("numpy.ndarray")
     assert found[1] == f"dict[str, {array}]"

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import unpooled
+from tests import tables
 from unpooled import losses, preprocessing
 from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.estimators.mesh import MeshEstimator
@@ -25,11 +26,7 @@ from unpooled.estimators.star import StarEstimator
 from unpooled.metrics import center_distance
 from unpooled.testing import EXPECTED_FAILURES
 
-ESTIMATORS = [
-    member
-    for name in unpooled.__all__
-    if isinstance(member := getattr(unpooled, name), type) and hasattr(member, "fit")
-]
+ESTIMATORS = tables.estimators()
 MESH = [estimator for estimator in ESTIMATORS if issubclass(estimator, MeshEstimator)]
 STAR = [estimator for estimator in ESTIMATORS if issubclass(estimator, StarEstimator)]
 EMBEDDING = [estimator for estimator in STAR if issubclass(estimator, EmbeddingEstimator)]

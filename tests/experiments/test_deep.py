@@ -1,4 +1,4 @@
-"""The experiments of DeepFeCA at tiny size: they run, and say what they should."""
+"""The experiments of DeepFeCA at tiny size: they run, and report what they should."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from tests.deep.plain import tiny
 from tests.sentences import refuses
 from unpooled.cli import main
+from unpooled.data.parties import Parties
 from unpooled.deep import ConvNet, DeepFeCA
 from unpooled.experiments.deep import digits, paper, table
-from unpooled.types import Parties
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def small_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_papers_plan_says_what_the_paper_says() -> None:
-    given = paper.read(paper.PLAN)["parameters"]
+    given = paper.read_paper_plan(paper.PAPER_PLAN)["parameters"]
     assert given["encoder"] == "resnet18"
     assert (given["rounds"], given["epochs"], given["batch_size"]) == (150, 5, 128)
     nobody = Parties.of([np.empty((0, 3072))] * 10)
@@ -43,7 +43,7 @@ def test_the_papers_plan_trains(
 ) -> None:
     """The plan itself, but for two rounds of one epoch on few images."""
     monkeypatch.chdir(small_cifar)
-    text = paper.PLAN.read_text()
+    text = paper.PAPER_PLAN.read_text()
     for old, new in (
         ("rounds = 150", "rounds = 2"),
         ("epochs = 5", "epochs = 1"),
@@ -57,12 +57,12 @@ def test_the_papers_plan_trains(
         text = text.replace(old, new)
     (small_cifar / "plan.toml").write_text(text)
     assert main(["reproduce", "deep-paper", "--runs", "2", "--plan", "plan.toml"]) == 0
-    said = capsys.readouterr().out
-    assert "20 images; a core trains on" in said
-    assert "this will take about" in said
-    assert "it took" in said
-    assert "linear" in said
-    assert said.count("it took") == 2
+    printed = capsys.readouterr().out
+    assert "20 images; a core trains on" in printed
+    assert "this will take about" in printed
+    assert "it took" in printed
+    assert "linear" in printed
+    assert printed.count("it took") == 2
     assert int(np.load("deep-paper-0.npz")["rounds_done"]) == 2
 
 
@@ -71,16 +71,19 @@ def test_estimates_are_near_the_truth(small_cifar: Path) -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (400, 32, 32, 3), dtype=np.uint8)
     model = DeepFeCA(3, encoder=lambda: ConvNet(3, 16), rounds=4, epochs=2, random_state=0)
-    expected = paper.estimate(model, images, 2).seconds
+    expected = paper.estimated_duration(model, images, 2).seconds
     begin = perf_counter()
     model.fit(images, groups=np.arange(400) % 2)
     assert 0.2 < (perf_counter() - begin) / expected < 5  # other work may be going on
 
 
 def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refuses(lambda: paper.read(tmp_path / "none.toml"), "cannot be read")
-    (tmp_path / "odd.toml").write_text(paper.PLAN.read_text().replace("most =", "least ="))
-    refuses(lambda: paper.read(tmp_path / "odd.toml"), "must have data, most, parameters")
+    refuses(lambda: paper.read_paper_plan(tmp_path / "none.toml"), "cannot be read")
+    (tmp_path / "odd.toml").write_text(paper.PAPER_PLAN.read_text().replace("most =", "least ="))
+    refuses(
+        lambda: paper.read_paper_plan(tmp_path / "odd.toml"),
+        "must have data, most, parameters",
+    )
     assert main(["reproduce", "dgc-iris", "--plan", "x.toml"]) == 2
     assert "dgc-iris has no plan" in capsys.readouterr().err
 
@@ -90,7 +93,11 @@ def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_the_table(small_cifar: Path) -> None:
     small = {"encoder": lambda: ConvNet(3, 2), "n_prototypes": 10, "rounds": 1}
     lines = list(table.report(2, **small))
-    rows = [line.split() for line in lines if any(line.startswith(name) for name in table.METHODS)]
+    rows = [
+        line.split()
+        for line in lines
+        if any(line.startswith(name) for name in table.AGGREGATION_ROWS)
+    ]
     assert len(rows) == 2 * 18 + 6 + 6  # runs, means, gaps
     assert {row[-5] for row in rows[:36]} == {"1", "2"}
     one, two = (float(row[-4]) for row in (rows[0], rows[18]))

@@ -18,7 +18,7 @@ INDEPENDENT = {
 
 
 def check(loss: str, rho: float, runs: int, accuracy: float) -> float:
-    done = iris.outcomes("DGC", loss, rho, runs, jobs=1)
+    done = iris.iris_runs("DGC", loss, rho, runs, jobs=1)
     assert np.mean([run.identity for run in done]) == pytest.approx(accuracy, abs=0.5)
     return float(np.mean([run.distance for run in done]))
 

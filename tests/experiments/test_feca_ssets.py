@@ -15,7 +15,7 @@ from unpooled.experiments.splits import split
 from unpooled.metrics import center_distance
 
 FEW = {
-    name: ssets.METHODS[name]
+    name: ssets.S_SET_METHODS[name]
     for name in ("FeCA, 10 starts, merged", "OneShotKMeans", "pooled KMeans, 1 start")
 }
 
@@ -26,7 +26,7 @@ def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     grid = 1e5 * np.stack(np.divmod(np.arange(15), 4), axis=1)
     y = np.repeat(np.arange(15), 20)
-    for place, name in enumerate(paper.SETS):
+    for place, name in enumerate(paper.S_SETS):
         X = grid[y] + 10.0 ** (2 + place / 2) * rng.normal(size=(300, 2))
         np.savez(tmp_path / f"{name}.npz", X=X, y=y, centers=grid)
     monkeypatch.setenv("UNPOOLED_DATA", str(tmp_path))
@@ -42,7 +42,7 @@ def test_the_papers_tables_are_complete() -> None:
     assert paper.DISTANCE["Centralized"]["s2", "(0.3)"] == (8.4, 14.7)
     assert paper.PURITY["k-FED"]["s4", "iid"] == 0.55
     assert paper.NMI["FFCM v2, 10 rounds"]["s1", "(0.1)"] == 0.85
-    for method in ssets.METHODS.values():
+    for method in ssets.S_SET_METHODS.values():
         assert not method.printed or method.printed in paper.DISTANCE
 
 
@@ -50,7 +50,7 @@ def test_the_papers_tables_are_complete() -> None:
 def test_the_report_has_a_line_for_every_cell(
     stand_ins: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssets, "METHODS", FEW)
+    monkeypatch.setattr(ssets, "S_SET_METHODS", FEW)
     lines = list(ssets.report(1))
     assert lines[0] == "$ unpooled reproduce feca-ssets --runs 1"
     assert sum(line.startswith(("S1, ", "S2, ", "S3, ", "S4, ")) for line in lines) == 12
@@ -66,7 +66,7 @@ def test_one_run_is_what_the_estimator_gives(stand_ins: None) -> None:
     groups = split(data.y, "(0.3)", 4)
     assert len(np.unique(groups)) == 10
     model = FeCA(15, random_state=4).fit(data.X, groups=groups)
-    here = ssets.outcome(ssets.METHODS["FeCA, 10 starts, merged"], data, "(0.3)", 4)
+    here = ssets.sset_run(ssets.S_SET_METHODS["FeCA, 10 starts, merged"], data, "(0.3)", 4)
     assert here.centers == model.n_groups_
     assert here.distance == center_distance(model.cluster_centers_, data.centers) / 1e4
     own = model.cluster_centers_[: model.n_groups_]
@@ -76,8 +76,8 @@ def test_one_run_is_what_the_estimator_gives(stand_ins: None) -> None:
 def test_many_runs_are_averaged(stand_ins: None) -> None:
     data = datasets.load("s4")
     method = ssets.Method(partial(KMeans, n_init=1, init="random"))
-    runs = [ssets.outcome(method, data, "iid", seed) for seed in range(3)]
-    both = ssets.outcomes(method, data, "iid", 3)
+    runs = [ssets.sset_run(method, data, "iid", seed) for seed in range(3)]
+    both = ssets.sset_mean(method, data, "iid", 3)
     distances = [run.distance for run in runs]
     assert np.ptp(distances) > 0
     assert both.distance == pytest.approx(sum(distances) / 3)
@@ -90,7 +90,7 @@ def test_verdicts_count_cells() -> None:
     feca = {cell: mean for cell, (mean, _) in paper.DISTANCE["FeCA"].items()}
     feca["s1", "iid"] = 1.11  # the paper has 1.0 ± 0.1
     feca["s2", "(0.1)"] = 0.0
-    ours = dict(verdicts.BARS)
+    ours = dict(verdicts.DISTANCE_BARS)
     ours["s4", "(0.3)"] = 7.01
     lines = list(
         verdicts.verdicts({"A": feca, "OneShotKMeans": ours}, {"A": "FeCA", "OneShotKMeans": ""})
@@ -105,14 +105,14 @@ def test_verdicts_count_cells() -> None:
 
 @pytest.mark.long
 def test_costs_are_relative_to_pooled_k_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "METHODS", {"OneShotKMeans": OneShotKMeans})
-    data = costs.blobs(0)
+    monkeypatch.setattr(costs, "ONE_SHOT_METHODS", {"OneShotKMeans": OneShotKMeans})
+    data = costs.unlike_blobs(0)
     assert np.bincount(data.y)[[0, -1]].tolist() == [100, 2000]
-    cost, right = costs.reference(data, 0)
+    cost, right = costs.pooled_reference(data, 0)
     assert 60 < right < 95  # they overlap
-    lines = list(costs._table("Blobs", [data], [(cost, right)]))
+    lines = list(costs._cost_table("Blobs", [data], [(cost, right)]))
     model = OneShotKMeans(12, random_state=0)
-    found, sent = costs.outcome(lambda k, random_state: model, data, 0)
+    found, sent = costs.cost_and_floats(lambda k, random_state: model, data, 0)
     assert found == model.inertia_
     assert sent <= 12 * 17
     line = next(line for line in lines if line.startswith("  OneShotKMeans "))
@@ -124,5 +124,7 @@ def test_costs_are_relative_to_pooled_k_means(monkeypatch: pytest.MonkeyPatch) -
 def test_one_shot_k_means_meets_its_bar_on_s1() -> None:
     if "s1" not in datasets.available():
         pytest.skip("UNPOOLED_DATA names no folder with s1.npz")
-    data, method = datasets.load("s1"), ssets.METHODS["OneShotKMeans"]
-    assert ssets.outcomes(method, data, "(0.3)", 3).distance <= verdicts.BARS["s1", "(0.3)"]
+    data, method = datasets.load("s1"), ssets.S_SET_METHODS["OneShotKMeans"]
+    assert (
+        ssets.sset_mean(method, data, "(0.3)", 3).distance <= verdicts.DISTANCE_BARS["s1", "(0.3)"]
+    )

@@ -11,11 +11,11 @@ import pytest
 from unpooled import DGC, GossipKMeans
 from unpooled.cli import EXPERIMENTS
 from unpooled.experiments.gossip import faults, pictures, quality, rho, setting, table
-from unpooled.experiments.gossip.setting import DIGITS_REGULAR, IRIS, Outcome
+from unpooled.experiments.gossip.setting import DIGITS_REGULAR, IRIS, GossipRun
 from unpooled.experiments.gossip.traces import trace
 from unpooled.simulate.faults import UserDown
 
-DONE = Outcome(
+DONE = GossipRun(
     exchanges=30,
     tree=6,
     cycles=4,
@@ -37,8 +37,8 @@ def test_users_of_a_seed_are_the_same_for_estimators_and_drivers() -> None:
 
 
 def test_a_fit_on_iris_meets_its_bars() -> None:
-    done = setting.outcome(GossipKMeans(), IRIS, 1)
-    assert table.verdict(IRIS, [done]) == "met"
+    done = setting.gossip_run(GossipKMeans(), IRIS, 1)
+    assert table.bars_verdict(IRIS, [done]) == "met"
     assert done.tree == 6
 
 
@@ -46,7 +46,7 @@ def test_a_lloyd_step_leaves_empty_clusters_where_they_are() -> None:
     rows = np.array([[0.0], [1.0], [9.0]])
     centers = np.array([[0.0], [8.0], [50.0]])
     assert setting.lloyd_step(rows, centers).tolist() == [[0.5], [9.0], [50.0]]
-    assert setting.cost(rows, centers) == 2.0
+    assert setting.center_cost(rows, centers) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_lloyd_step_leaves_empty_clusters_where_they_are() -> None:
     ],
 )
 def test_the_bars(change: dict[str, float], word: str) -> None:
-    assert table.verdict(IRIS, [replace(DONE, **change)]) == word  # type: ignore[arg-type]
+    assert table.bars_verdict(IRIS, [replace(DONE, **change)]) == word  # type: ignore[arg-type]
 
 
 @pytest.mark.long
@@ -80,7 +80,7 @@ def test_a_trace_is_the_run_of_a_fit(model: GossipKMeans | DGC) -> None:
 
 
 def test_users_come_to_the_fixed_point_of_a_finite_rho() -> None:
-    ours = rho.ending(GossipKMeans(rho=10.0, tol=1e-9), IRIS, 10.0, 1)
+    ours = rho.rho_ending(GossipKMeans(rho=10.0, tol=1e-9), IRIS, 10.0, 1)
     fitted = IRIS.fitted(GossipKMeans(rho=10.0, tol=1e-9), 1)
     assert ours.exchanges is not None
     assert 10 < ours.exchanges < 100
@@ -89,27 +89,27 @@ def test_users_come_to_the_fixed_point_of_a_finite_rho() -> None:
 
 def test_centres_that_are_given_up_early_are_never_near() -> None:
     model = DGC(rho=10.0, init="tree", max_rounds=5)
-    assert rho.ending(model, IRIS, 10.0, 1).exchanges is None
+    assert rho.rho_ending(model, IRIS, 10.0, 1).exchanges is None
 
 
-@pytest.mark.parametrize("split", quality.SPLITS)
+@pytest.mark.parametrize("split", quality.USER_SPLITS)
 def test_quality_of_a_fit(split: str) -> None:
     data = setting.rows_of("iris")
     found = quality.fitted_cost(data, 3, "Dirichlet(0.1)", 1)
     assert found <= quality.BAD * setting.pooled_cost(data.X, 3)
-    assert np.bincount(quality.SPLITS[split](data.y, 0), minlength=10).all()
+    assert np.bincount(quality.USER_SPLITS[split](data.y, 0), minlength=10).all()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", faults.SCENARIOS)
 def test_users_that_go(name: str) -> None:
     fault = faults.SCENARIOS[name](np.random.default_rng(1), 10)
-    assert faults.ending(IRIS, 1, fault).verdict in ("right", "news late")
+    assert faults.fault_ending(IRIS, 1, fault).verdict in ("right", "news late")
 
 
 def test_a_user_that_goes_when_all_is_done_changes_nothing() -> None:
-    without = setting.outcome(GossipKMeans(), IRIS, 1)
-    done = faults.ending(IRIS, 1, UserDown(3, 500))
+    without = setting.gossip_run(GossipKMeans(), IRIS, 1)
+    done = faults.fault_ending(IRIS, 1, UserDown(3, 500))
     assert (done.verdict, done.exchanges) == ("right", without.exchanges)
 
 
@@ -124,7 +124,9 @@ def test_what_is_lost_costs_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 def test_pictures(tmp_path: Path) -> None:
     methods = {
-        name: made for name, made in pictures.METHODS.items() if name.startswith("GossipKMeans")
+        name: made
+        for name, made in pictures.DRAWN_METHODS.items()
+        if name.startswith("GossipKMeans")
     }
     assert "drawn in" in pictures.draw_costs(IRIS, methods, tmp_path / "costs.png")
     assert (tmp_path / "costs.png").stat().st_size > 10_000

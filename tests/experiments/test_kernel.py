@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 from unpooled.experiments.kernel import compare, paper, setting, shapes
-from unpooled.experiments.kernel.setting import MNIST, MUSHROOMS, Outcome, Setting
+from unpooled.experiments.kernel.setting import (
+    MNIST_60K,
+    MUSHROOMS,
+    KernelRun,
+    KernelSetting,
+)
 
-IRIS = Setting("Iris", "iris", 3, 15, 3, 60)
+IRIS = KernelSetting("Iris", "iris", 3, 15, 3, 60)
 
 
 def test_columns_are_scaled_and_parties_are_of_like_size() -> None:
     assert IRIS.data.X.min() == 0
     assert IRIS.data.X.max() == 1
-    assert np.bincount(IRIS.groups(0)).tolist() == [30] * setting.PARTIES
+    assert np.bincount(IRIS.groups(0)).tolist() == [30] * setting.KERNEL_PARTIES
     assert (IRIS.groups(0) != IRIS.groups(1)).any()
 
 
@@ -37,8 +42,8 @@ def test_what_is_sent_is_what_the_theorem_says() -> None:
     assert saved == f"{1 - sent / sent_without:.2%}"
 
 
-def runs(scores: list[float], floats: int = 100, rounds: int = 4) -> list[Outcome]:
-    return [Outcome(score, floats, rounds) for score in scores]
+def runs(scores: list[float], floats: int = 100, rounds: int = 4) -> list[KernelRun]:
+    return [KernelRun(score, floats, rounds) for score in scores]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_ours_must_not_be_lower_beyond_the_interval(
     ours: list[float], floats: int, word: str
 ) -> None:
     theirs = runs([0.5, 0.51, 0.515])
-    assert compare._verdict(MNIST, theirs, runs(ours, floats)).endswith(word)
+    assert compare._verdict_on_ours(MNIST_60K, theirs, runs(ours, floats)).endswith(word)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_ours_must_not_be_lower_beyond_the_interval(
 )
 def test_the_bars_of_mushrooms(score: float, floats: int, rounds: int, word: str) -> None:
     ours = runs([score] * 3, floats, rounds)
-    assert compare._verdict(MUSHROOMS, runs([0.5, 0.51, 0.52]), ours).endswith(word)
+    assert compare._verdict_on_ours(MUSHROOMS, runs([0.5, 0.51, 0.52]), ours).endswith(word)
 
 
 def test_kernels_find_the_rings_and_draw_them(tmp_path: Path) -> None:
@@ -76,5 +81,5 @@ def test_kernels_find_the_rings_and_draw_them(tmp_path: Path) -> None:
     found, linear = rings.kernel(7).labels_, rings.linear(7)
     assert shapes._scores(rings, [found]) == "1.000 (1.000)"
     assert float(shapes._scores(rings, [linear]).split()[0]) < 0.1
-    assert "drawn in" in shapes.draw([(rings, linear, found)], tmp_path / "rings.png")
+    assert "drawn in" in shapes.draw_shapes([(rings, linear, found)], tmp_path / "rings.png")
     assert (tmp_path / "rings.png").stat().st_size > 10_000

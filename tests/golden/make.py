@@ -19,30 +19,19 @@ import numpy as np
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-import unpooled
-from tests.conformance.test_protocols import TABLE as EXPLICIT
-from tests.golden.samples import SAMPLES
+from tests import tables
+from tests.conformance.test_protocols import BESIDE
 from tests.network.site import Authority
 from tests.network.test_equal import _over_tls, _parties
 from tests.processors.fits import models
 from unpooled.errors import UnpooledError
 from unpooled.messages.codec import encode
-from unpooled.network.storage.state import LEDGER, chained
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.privacy.policy import DEPLOYMENT, STUDY
-from unpooled.testing import _World
+from unpooled.testing.conformance import _World
 
+TABLE = {**{f"beside: {name}": own for name, own in BESIDE.items()}, **tables.protocols()}
 
-def planned() -> dict[str, Any]:
-    """The protocol of every sample."""
-    parties = _World(None).parties()
-    return {
-        name: getattr(unpooled, method)(**{"n_clusters": 3, **options}).planned(parties)
-        for method, samples in SAMPLES.items()
-        for name, options in samples.items()
-    }
-
-
-TABLE = {**{f"explicit: {name}": own for name, own in EXPLICIT.items()}, **planned()}
 SIZES = {"study": (9, 4, 14, 6, 2), "deployment": (40, 25, 60, 30, 12)}
 
 
@@ -101,7 +90,7 @@ def over_tls() -> dict[str, np.ndarray]:
             finally:
                 network.close()
             for who, result in network.results.items():
-                lines = chained(network.folder / who / LEDGER)
+                lines = read_ledger(network.folder / who / LEDGER)
                 digests = [line["digest"] for line in lines if "again" not in line]
                 key = f"{name} | tls {who}"
                 found |= {f"{key} | {field}": np.array(value) for field, value in result.items()}

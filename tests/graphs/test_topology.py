@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from hypothesis import given
 
 from unpooled.errors import GraphError
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 
 
 def names(m: int) -> list[str]:

@@ -10,7 +10,8 @@ from hypothesis import given
 from tests.graphs.test_topology import connected, names
 from tests.sentences import refuses
 from unpooled.errors import GraphError
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.graphs.trees import SpanningTree
 
 
@@ -59,10 +60,10 @@ def test_the_root_of_a_large_graph_is_in_the_middle() -> None:
     assert nx.radius(grid) <= tree.height <= nx.diameter(grid)
 
 
-def test_who_is_asleep_cuts_off_those_below() -> None:
+def test_a_party_that_is_down_cuts_off_those_below() -> None:
     tree = SpanningTree.of(network("path", 5), root=0)
-    awake = np.array([True, True, False, True, True])
-    assert tree.reached(awake).tolist() == [True, True, False, False, False]
+    up = np.array([True, True, False, True, True])
+    assert tree.reached(up).tolist() == [True, True, False, False, False]
     assert tree.reached(np.ones(5, dtype=bool)).all()
     assert not tree.reached(np.arange(5) > 0).any()
 

@@ -15,7 +15,7 @@ is started again. Checked after every run:
    machine and the time for which the program itself was frozen. The whole run takes at most START
    + PACE for every exchange + ``round_timeout`` + ``patience`` for parting, and for every
    disturbance its own length + START + ``round_timeout`` + ``patience``.
-2. The result is that of the in-process run with what was Records as faults
+2. The result is that of the in-process run with what was recorded as faults
    (:mod:`unpooled.simulate.replay`), bit for bit: centres, labels, and every message that is in
    anybody's ledger.
 3. No line of a ledger is lost: for everything in a receiver's journal the sender's ledger has a
@@ -44,16 +44,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring
+from unpooled.data.parties import Parties
 from unpooled.deploy.own import read_own
-from unpooled.deploy.plan import Plan, read_plan
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.deploy.results import star_labels
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.messages.codec import decode, encode
 from unpooled.messages.message import Message
-from unpooled.network.storage.state import JOURNAL, LEDGER, Records, chained
+from unpooled.network.storage.journal import JOURNAL, Records
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
 from unpooled.simulate import Options, run_mesh, run_star
 from unpooled.simulate.replay import mesh_faults, star_faults
-from unpooled.types import Parties
 
 COORDINATOR = "coordinator"
 NAMES = ("N1", "N2", "N3", "N4")
@@ -71,7 +73,9 @@ GIVEN_UP = ("has not heard of the coordinator", "has given up", "start them, the
 MORTAL = """
 import os, random, signal, sys
 from unpooled.cli import main
-from unpooled.network.storage.state import Chain, Journal, StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import Journal
+from unpooled.network.storage.ledger_file import LedgerFile
 from unpooled.network.zenoh import ZenohTransport
 
 left = None
@@ -98,7 +102,7 @@ def mortal(kind, name):
     setattr(kind, name, outer)
 
 for kind, name in (
-    (Chain, "append"), (Journal, "append"), (StateDirectory, "write"), (ZenohTransport, "put")
+    (LedgerFile, "append"), (Journal, "append"), (StateDirectory, "write"), (ZenohTransport, "put")
 ):
     mortal(kind, name)
 signal.signal(signal.SIGUSR1, condemn)
@@ -450,7 +454,7 @@ def waits(
 def ledgers(programs: Mapping[str, Program]) -> Iterator[str]:
     """What somebody took though the ledger of its sender has no line of it."""
     digests = {
-        name: {line["digest"] for line in chained(own.to / LEDGER) if "digest" in line}
+        name: {line["digest"] for line in read_ledger(own.to / LEDGER) if "digest" in line}
         for name, own in programs.items()
     }
     for name, program in programs.items():
@@ -483,7 +487,7 @@ def replayed(
         questions = programs[COORDINATOR].manifest()["questions"]
         outcome.partial = sum(len(one["answered"]) < len(NAMES) for one in questions)
         answered = [one["answered"] for one in questions]
-        lines = {name: chained(programs[name].to / LEDGER) for name in NAMES}
+        lines = {name: read_ledger(programs[name].to / LEDGER) for name in NAMES}
         own = {name: {li["exchange"] for li in lines[name] if "exchange" in li} for name in NAMES}
         faults = star_faults(NAMES, answered, own)
         options = Options(policy=policy, faults=faults, quorum=plan.quorum, watch=watch)
@@ -517,7 +521,7 @@ def replayed(
 
 
 def _other_words(name: str, program: Program, said: Mapping[tuple[str, int], str]) -> Iterator[str]:
-    lines = [line for line in chained(program.to / LEDGER) if "digest" in line]
+    lines = [line for line in read_ledger(program.to / LEDGER) if "digest" in line]
     found = {(line["kind"], line["round"]): line["digest"] for line in lines}
     other = [key for key in found if said.get(key) != found[key]]
     if other:

@@ -20,11 +20,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import unpooled
+from unpooled.data.parties import Parties
 from unpooled.deploy import keys
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.star import COORDINATOR
-from unpooled.network.zenoh import Files
-from unpooled.types import Parties
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.zenoh_config import TlsFiles
 
 HOST = "127.0.0.1"
 COLUMNS = ("x", "y")
@@ -65,9 +65,9 @@ class Authority:
         return fingerprint(certificate.public_bytes(Encoding.DER))
 
 
-def files_of(folder: Path, name: str) -> Files:
+def files_of(folder: Path, name: str) -> TlsFiles:
     """What the transport reads."""
-    return Files(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
+    return TlsFiles(folder / f"{name}.key", folder / f"{name}.pem", folder / "ca.pem")
 
 
 def identity_of(folder: Path, name: str, called: str = "") -> Identity:

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.network.attendance import HEARD, Account, Attendance
+from unpooled.network.membership import HEARD, Membership, PeerReport
 
 
-def ring(*gone: int, n: int = 6, since: int = 0) -> dict[int, Account]:
+def ring(*gone: int, n: int = 6, since: int = 0) -> dict[int, PeerReport]:
     """Accounts on a ring where some were not heard from an exchange on."""
     return {
-        i: Account(9, {j: since if j in gone else HEARD for j in ((i - 1) % n, (i + 1) % n)})
+        i: PeerReport(9, {j: since if j in gone else HEARD for j in ((i - 1) % n, (i + 1) % n)})
         for i in range(n)
         if i not in gone
     }
 
 
-def known(accounts: dict[int, Account], n: int = 6) -> Attendance:
-    attendance = Attendance(n)
+def known(accounts: dict[int, PeerReport], n: int = 6) -> Membership:
+    attendance = Membership(n)
     for peer, account in accounts.items():
         attendance.add(peer, account)
     return attendance
@@ -43,15 +43,15 @@ def test_one_who_left_halfway_is_not_a_member() -> None:
 
 def test_one_heard_by_nobody_but_back_at_the_end_is_alone() -> None:
     """Who comes back when the others have ended takes their centres: its rows are not in them."""
-    attendance = known({**ring(2), 2: Account(9, {1: HEARD, 3: HEARD})})
+    attendance = known({**ring(2), 2: PeerReport(9, {1: HEARD, 3: HEARD})})
     assert attendance.members(0) == {0, 1, 3, 4, 5}
     assert attendance.members(2) == {2}
 
 
 def test_a_cut_link_parts_nobody_who_is_joined_otherwise() -> None:
     accounts = ring()
-    accounts[0] = Account(9, {1: 3, 5: HEARD})
-    accounts[1] = Account(9, {0: 3, 2: HEARD})
+    accounts[0] = PeerReport(9, {1: 3, 5: HEARD})
+    accounts[1] = PeerReport(9, {0: 3, 2: HEARD})
     assert known(accounts).members(3) == set(range(6))
 
 
@@ -67,8 +67,8 @@ def test_it_is_complete_once_all_who_were_heard_have_spoken() -> None:
 
 
 def test_a_peer_without_neighbours_gives_an_account_too() -> None:
-    alone = known({0: Account(3, {})}, n=1)
-    other = Attendance(1)
+    alone = known({0: PeerReport(3, {})}, n=1)
+    other = Membership(1)
     assert other.add_lines(alone.lines)
     assert other.members(0) == {0}
 
@@ -79,7 +79,7 @@ def test_whoever_tells_whom_all_come_to_the_same(n: int, data: st.DataObject) ->
     tree = nx.random_labeled_tree(n, seed=data.draw(st.integers(0, 99)))
     gone = data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1))
     own = {
-        i: Account(5, {j: 0 if j in gone else HEARD for j in tree[i]})
+        i: PeerReport(5, {j: 0 if j in gone else HEARD for j in tree[i]})
         for i in tree
         if i not in gone
     }
@@ -108,7 +108,7 @@ def test_whoever_tells_whom_all_come_to_the_same(n: int, data: st.DataObject) ->
     ids=str,
 )
 def test_accounts_of_no_sense_are_refused(lines: np.ndarray) -> None:
-    attendance = Attendance(6)
+    attendance = Membership(6)
     with pytest.raises(ValueError, match="accounts"):
         attendance.add_lines(lines)
     assert not attendance.peers

@@ -18,25 +18,29 @@ import pytest
 from tests.network.hub import Hub
 from tests.network.site import Authority, Site, hash_of, identity_of, mesh, star, tables, until
 from tests.network.threads import Network
-from unpooled.deploy.plan import read_plan
+from unpooled.data.parties import Parties
+from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PartyLeft, QuorumLost, StateError
-from unpooled.graphs.topology import topology
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.graphs.reading import topology
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.refusal import difference
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import LEDGER, Chain, StateDirectory
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 CORNERS = np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])
 STAR = FederatedKMeans(OneShotKMeans(3, 3, n_init=1), max_rounds=3, tol=0.0)
-MESH = DGC(Start(3, CORNERS), max_rounds=8, tol=0.0)
+MESH = DGC(InitialCenters(3, CORNERS), max_rounds=8, tol=0.0)
 QUICK = Timing(1.0, 4.0)
 PATIENT = Timing(60.0, 120.0)
 AT_ONCE = 30.0
@@ -107,7 +111,7 @@ def test_one_who_never_came_is_known_to_all_in_the_end(make: Callable[..., Netwo
     assert network.errors == {}
     for name in others("P3"):
         assert peer(network, name).members == tuple(others("P3")), name
-        assert peer(network, name).attendance.missing_since(2) == 0
+        assert peer(network, name).membership.missing_since(2) == 0
 
 
 def test_all_who_took_part_know_it(make: Callable[..., Network]) -> None:
@@ -362,7 +366,7 @@ def test_programs_whose_files_were_changed_say_so_and_end(
         plan = read_plan(site.plan)
         for name in ("P1", COORDINATOR):
             state = StateDirectory(site.folder / f"{name}.run", plan.hash.hex(), name)
-            lines = Chain(state.path / LEDGER)
+            lines = LedgerFile(state.path / LEDGER)
             lines.append({"exchange": 0, "kind": "centroids", "digest": "0" * 64})
             lines.close()
             state.close()

@@ -12,7 +12,8 @@ import pytest
 from tests.network.chaos import Disturbance, Outcome, chaos, ledgers, waits
 from tests.network.chaos import kinds as all_kinds
 from tests.network.hosts import Line, obstacle
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER, LedgerFile
 
 
 @pytest.mark.long
@@ -35,7 +36,7 @@ def test_a_message_that_is_in_no_ledger_is_found(tmp_path: Path) -> None:
     programs = {name: SimpleNamespace(to=tmp_path / name) for name in ("N1", "N2")}
     for program in programs.values():
         program.to.mkdir()
-    lines, journal = Chain(tmp_path / "N1" / LEDGER), Journal(tmp_path / "N2" / JOURNAL)
+    lines, journal = LedgerFile(tmp_path / "N1" / LEDGER), Journal(tmp_path / "N2" / JOURNAL)
     lines.append({"exchange": 0, "digest": sha256(b"said").hexdigest()})
     journal.append({"exchange": 0}, {"N1": b"said"})
     assert list(ledgers(programs)) == []

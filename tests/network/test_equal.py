@@ -23,15 +23,16 @@ from tests.network.site import (
     tables,
 )
 from tests.network.threads import Network
-from unpooled.graphs.topology import topology
-from unpooled.network.star import COORDINATOR
-from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place
 from unpooled.preprocessing import StandardScaler
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.prepare.standardised import in_units
+from unpooled.protocols.prepare.standardise import in_units
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import run_mesh, run_star
-from unpooled.types import Parties
 
 SEED = 7
 STAR_PARTIES, PEERS = ("North", "East", "South"), ("P1", "P2", "P3", "P4")

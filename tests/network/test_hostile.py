@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import stat
-import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -24,34 +22,41 @@ from tests.network.hub import Hub
 from tests.network.site import Authority, hash_of, identity_of, until
 from tests.network.threads import Network
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import ProtocolError, QuorumLost, StateError
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.codec import Limits, decode, encode
 from unpooled.messages.message import Ask, Message, Post, Reply
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.link import HELLO, Link, Received, Up
-from unpooled.network.mesh import MeshPeer, Timing
-from unpooled.network.node import Node, words
-from unpooled.network.star import COORDINATOR, _wrong_result
-from unpooled.network.storage.state import JOURNAL, LEDGER, Chain, Journal, StateDirectory, chained
-from unpooled.network.zenoh import Place, ZenohTransport
+from unpooled.network.link import Link, Received, Up
+from unpooled.network.mesh import MeshPeer
+from unpooled.network.node import Node, encode_text
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import _wrong_result
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Journal
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
+from unpooled.network.timing import Timing
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
-from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.prepare.standardise import MEAN, SCALE, Standardise
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import run_mesh, run_star
-from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")
 STAR = FederatedKMeans(OneShotKMeans(3, 3), max_rounds=3, tol=0.0)
-MESH = DGC(Start(3, np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])), max_rounds=8, tol=0.0)
+MESH = DGC(InitialCenters(3, np.array([[1.0, 1.0], [4.0, 4.0], [8.0, 2.0]])), max_rounds=8, tol=0.0)
 PLAN = hash_of("plan")
 FLOOD = 10_000
 LIMITS = Limits(max_bytes=2**16)
@@ -542,7 +547,7 @@ def victim(make: Callable[..., Network]) -> Iterator[tuple[Network, Intruder]]:
     coordinator.meet("P1")
     assert coordinator.answer("P1", RUN).kind == "_ready"
     yield network, coordinator
-    coordinator.say("P1", Post("_leaving", 0, {"why": words("it is over")}))
+    coordinator.say("P1", Post("_leaving", 0, {"why": encode_text("it is over")}))
     network.join()
 
 
@@ -578,7 +583,7 @@ def test_a_question_is_answered_once_whatever_it_says(
     assert "has answered" in refusal.body["why"].tobytes().decode()
     assert coordinator.answer("P1", ask).kind == "_refusal"  # only its last answer is repeated
     assert encode(coordinator.answer("P1", centers, 1)) == encode(counted)
-    lines = list(chained(network.folder / "P1" / LEDGER))
+    lines = list(read_ledger(network.folder / "P1" / LEDGER))
     assert sum("refused" in line for line in lines) == 2
     assert [line.get("again", False) for line in lines if "digest" in line] == [
         False,
@@ -644,12 +649,12 @@ def test_a_result_that_cannot_be_one_is_not_taken(
 def test_a_result_that_rows_cannot_be_embedded_by_is_wrong() -> None:
     inner = OneShotKMeans(3, 3)
     scaled = {"centers": np.zeros((3, 2)), MEAN: np.zeros(2), SCALE: np.ones(2)}
-    assert _wrong_result(Standardised(inner), scaled, 2) is None
+    assert _wrong_result(Then(Standardise(), inner), scaled, 2) is None
     for other in ({SCALE: np.array([1.0, 0.0])}, {SCALE: -np.ones(2)}, {MEAN: np.zeros(3)}):
-        assert _wrong_result(Standardised(inner), {**scaled, **other}, 2)
+        assert _wrong_result(Then(Standardise(), inner), {**scaled, **other}, 2)
     kernel = Kernel("gaussian", 6)
     told = {GAMMA: np.ones(1), SEED: np.zeros(1, np.int64), MAP: np.zeros((6, 2))}
-    protocol = KernelKMeans(kernel, None, inner, BlockKrylov(kernel, 2, 3), 2)
+    protocol = Then(KernelMap(kernel, None, BlockKrylov(kernel, 2, 3), 2), inner)
     known = {"centers": np.zeros((3, 2)), **told}
     assert _wrong_result(protocol, known, 2) is None
     for other in ({GAMMA: np.zeros(1)}, {SEED: -np.ones(1, np.int64)}, {MAP: np.zeros((5, 2))}):
@@ -767,8 +772,8 @@ def test_floods_between_peers_change_nothing(
     same_mesh(network)
     for peer in neighbours_of(network, "P2"):
         assert len(peer.neighbours["P2"].posts) <= 3
-        assert len(peer._own) <= 3
-        lines = list(chained(network.folder / peer.name / LEDGER))
+        assert len(peer._posts) <= 3
+        lines = list(read_ledger(network.folder / peer.name / LEDGER))
         assert len(lines) < 1000  # not one for every time it was asked where it is
     assert len(caplog.records) < 150
 
@@ -817,78 +822,6 @@ def test_one_who_says_that_all_is_over_is_believed_and_it_shows(
 # State that was tampered with
 
 
-def _lock(path: Path, locked: Any, done: Any) -> None:
-    state = StateDirectory(path, "plan", "A")
-    locked.set()
-    done.wait(60)
-    state.close()
-
-
-def test_a_directory_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    locked, done = context.Event(), context.Event()
-    process = context.Process(target=_lock, args=(tmp_path / "A", locked, done))
-    process.start()
-    try:
-        assert locked.wait(120)
-        refuses(lambda: StateDirectory(tmp_path / "A", "plan", "A"), "Another process", StateError)
-    finally:
-        done.set()
-        process.join(60)
-    StateDirectory(tmp_path / "A", "plan", "A").close()  # free again
-
-
-def test_a_directory_of_another_plan_or_party_is_refused(tmp_path: Path) -> None:
-    StateDirectory(tmp_path, "plan", "A").close()
-    refuses(lambda: StateDirectory(tmp_path, "plan", "B"), "state of A", StateError)
-    refuses(lambda: StateDirectory(tmp_path, "other", "A"), "another plan", StateError)
-    StateDirectory(tmp_path, "plan", "A").close()
-
-
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    refuses(lambda: StateDirectory(tmp_path / "file", "plan", "A"), "cannot be used", StateError)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"1", b"\xff\xfe", b'"a"'])
-@pytest.mark.parametrize("file", ["owner", "incarnation", "known"])
-def test_damaged_files_are_refused(file: str, content: bytes, tmp_path: Path, hub: Hub) -> None:
-    StateDirectory(tmp_path, "plan", "A").close()
-    (tmp_path / file).write_bytes(content)
-    _refused_as_damaged(tmp_path, hub)
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("incarnation", {"started": "one"}),
-        ("incarnation", {"started": -3}),
-        ("incarnation", {"started": 2**70}),
-        ("incarnation", {}),
-        ("known", {"B": 1}),
-        ("known", {"B": ["x", "y"]}),
-        ("known", {"B": [1]}),
-    ],
-)
-def test_files_that_do_not_say_what_they_should_are_refused(
-    file: str, content: Any, tmp_path: Path, hub: Hub
-) -> None:
-    StateDirectory(tmp_path, "plan", "A").close()
-    (tmp_path / file).write_text(json.dumps(content))
-    _refused_as_damaged(tmp_path, hub)
-
-
-def _refused_as_damaged(path: Path, hub: Hub) -> None:
-    def start() -> None:
-        state = StateDirectory(path, "plan", "A")
-        try:
-            Node(Identity("A"), {"B": ""}, PLAN, state, hub.wire("A"))
-        finally:
-            state.close()
-
-    refuses(start, "is damaged; move", StateError)
-
-
 def test_everything_on_disk_is_for_its_owner_alone(make: Callable[..., Network]) -> None:
     network = make(STAR)
     network.start()
@@ -899,82 +832,6 @@ def test_everything_on_disk_is_for_its_owner_alone(make: Callable[..., Network])
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     for folder in network.folder.iterdir():
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
-
-
-def _chain(path: Path, n: int = 5) -> list[bytes]:
-    chain = Chain(path)
-    for i in range(n):
-        chain.append({"exchange": i, "kind": "centroids", "bytes": 100 + i})
-    chain.close()
-    return path.read_bytes().splitlines(keepends=True)
-
-
-def test_a_changed_line_of_the_ledger_is_found(tmp_path: Path) -> None:
-    path = tmp_path / LEDGER
-    lines = _chain(path)
-    for i, line in enumerate(lines):
-        for changed in (line.replace(b"10", b"11"), line.replace(b'"hash"', b'"hush"'), b"{}\n"):
-            path.write_bytes(b"".join([*lines[:i], changed, *lines[i + 1 :]]))
-            refuses(lambda: list(chained(path)), f"Line {i + 1} of", StateError)
-    for i in range(len(lines) - 1):
-        path.write_bytes(b"".join([*lines[:i], *lines[i + 1 :]]))  # one is taken out
-        refuses(lambda: list(chained(path)), f"Line {i + 1} of", StateError)
-    path.write_bytes(b"".join([*lines[:2], lines[3], lines[2], lines[4]]))
-    refuses(lambda: list(chained(path)), "Line 3 of", StateError)
-    path.write_bytes(b"".join(lines))
-    assert [line["exchange"] for line in chained(path)] == list(range(5))
-
-
-def test_a_line_that_was_not_written_to_its_end_is_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / LEDGER
-    lines = _chain(path)
-    for keep in (1, 20, len(lines[-1]) - 1):
-        path.write_bytes(b"".join(lines[:-1]) + lines[-1][:keep])
-        assert len(list(chained(path))) == 4
-        chain = Chain(path)
-        assert len(chain.lines) == 4
-        chain.append({"exchange": 4})
-        chain.close()
-        assert [line["exchange"] for line in chained(path)] == list(range(5))
-
-
-def test_a_record_that_was_not_written_to_its_end_is_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / JOURNAL
-    journal = Journal(path)
-    for i in range(3):
-        journal.append({"exchange": i}, {"A": bytes(i), "B": b"words" * i})
-    journal.close()
-    whole = path.read_bytes()
-    for end in range(len(whole) - 30, len(whole)):
-        path.write_bytes(whole[:end])
-        again = Journal(path)
-        assert [header["exchange"] for header, _ in again.records] == [0, 1]
-        assert again.records[1][1] == {"A": bytes(1), "B": b"words"}
-        again.append({"exchange": 2}, {"A": bytes(2), "B": b"words" * 2})
-        again.close()
-        assert path.read_bytes() == whole
-    place = whole.rindex(b"exchange")  # in the last header
-    path.write_bytes(whole[:place] + b"!" + whole[place + 1 :])
-    again = Journal(path)
-    assert len(again.records) == 2
-    again.close()
-
-
-def test_a_journal_larger_than_memory_is_read_record_by_record(tmp_path: Path) -> None:
-    path, size = tmp_path / JOURNAL, 4 * 2**20
-    journal = Journal(path)
-    for i in range(8):
-        journal.append({"exchange": i}, {"A": bytes([i]) * size})
-    journal.close()
-    tracemalloc.start()
-    again = Journal(path)
-    for i, (header, parts) in enumerate(again.records):
-        assert header["exchange"] == i
-        assert parts["A"][0] == i
-    assert tracemalloc.get_traced_memory()[1] < 3 * size
-    tracemalloc.stop()
-    assert again.records[-1][0]["exchange"] == 7
-    again.close()
 
 
 def test_an_older_process_is_refused_and_a_newer_one_is_not(

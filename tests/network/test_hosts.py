@@ -16,10 +16,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring, until
-from unpooled.deploy.plan import read_plan
+from unpooled.data.parties import Parties
+from unpooled.deploy.plan_file import read_plan
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.simulate import run_mesh
-from unpooled.types import Parties
 
 pytestmark = pytest.mark.long
 

@@ -36,14 +36,16 @@ from tests.network.site import (
 )
 from tests.sentences import refuses
 from unpooled.deploy.credentials import load_credentials
-from unpooled.deploy.plan import read_plan
+from unpooled.deploy.plan_file import read_plan
 from unpooled.messages.message import Post
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.link import HELLO, Received
+from unpooled.network.link import Received
 from unpooled.network.node import Node
-from unpooled.network.star import COORDINATOR
-from unpooled.network.storage.state import StateDirectory
-from unpooled.network.zenoh import Files, Place, ZenohTransport, configuration
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.zenoh import ZenohTransport
+from unpooled.network.zenoh_config import Place, TlsFiles, configuration
 from unpooled.network.zenoh_log import relay
 
 Log = pytest.LogCaptureFixture
@@ -76,7 +78,7 @@ def rival(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @contextmanager
 def session(
-    endpoint: str, files: Files | None, mode: str = "client", **more: Any
+    endpoint: str, files: TlsFiles | None, mode: str = "client", **more: Any
 ) -> Iterator[zenoh.Session | None]:
     """Somebody's own session with Zenoh, bound by no rules of ours; None if it has no link."""
     content = configuration(Place("any", "", {"victim": endpoint}), files)
@@ -134,7 +136,7 @@ def warned(program: Program, *words: str) -> bool:
 def test_a_certificate_of_another_authority_is_refused(site: Site, rival: Authority) -> None:
     with session(endpoint_of(site), files_of(rival.folder, "North")) as own:
         assert own is None
-    mixed = Files(*_key_and_certificate(rival.folder, "North"), site.keys / "ca.pem")
+    mixed = TlsFiles(*_key_and_certificate(rival.folder, "North"), site.keys / "ca.pem")
     with session(endpoint_of(site), mixed) as own:
         assert own is None
     assert warned(site.programs[COORDINATOR], "Zenoh refuses a connection", "UnknownIssuer")

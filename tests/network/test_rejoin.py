@@ -12,14 +12,15 @@ import pytest
 
 from tests.network.hub import Hub, Wire
 from tests.network.threads import Network, nobody
-from unpooled.graphs.topology import topology
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Arrived, Presence
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.replay import mesh_faults
-from unpooled.types import Parties
 
 NAMES = ("P1", "P2", "P3", "P4")
 RING = topology("ring", NAMES)
@@ -83,7 +84,7 @@ def make(tmp_path: Path, hub: SlowHub) -> Iterator[Callable[[int], Network]]:
     def network(rounds: int) -> Network:
         rng = np.random.default_rng(3)
         rows = [rng.normal(size=(20, 2)) + rng.normal(size=2) for _ in NAMES]
-        protocol = DGC(Start(3, rng.normal(size=(3, 2))), max_rounds=rounds, tol=0.0)
+        protocol = DGC(InitialCenters(3, rng.normal(size=(3, 2))), max_rounds=rounds, tol=0.0)
         made.append(
             Network(
                 tmp_path / f"run{len(made)}",
@@ -110,7 +111,7 @@ def peer(network: Network, name: str) -> MeshPeer:
 
 def reaches(network: Network, name: str, exchange: int) -> None:
     end = monotonic() + 60
-    while peer(network, name)._exchange < exchange:
+    while peer(network, name).exchange < exchange:
         assert monotonic() < end, f"{name} does not come to exchange {exchange}"
         time.sleep(0.002)
 
@@ -177,7 +178,7 @@ def test_a_peer_is_waited_for_again_once_it_is_heard(
     time.sleep(seconds)
     hub.mute.clear()
     time.sleep(2 * ROUND_TIMEOUT)
-    since = max(peer(network, name)._exchange for name in NAMES)
+    since = max(peer(network, name).exchange for name in NAMES)
     replayed(network)
     assert since < rounds - 50
     for sender, receiver in BOTH_WAYS:

@@ -12,20 +12,25 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tests.network.site import TIMEOUT, hash_of
+from unpooled.data.parties import Parties
 from unpooled.graphs.topology import Topology
 from unpooled.messages.codec import LIMITS, Limits
 from unpooled.network.identity import Identity, fingerprint
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node, Transport, telling_others
-from unpooled.network.star import COORDINATOR, StarCoordinator, StarParty
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.star_coordinator import StarCoordinator
+from unpooled.network.star_kinds import COORDINATOR
+from unpooled.network.star_party import StarParty
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.timing import Timing
 from unpooled.privacy.policy import STUDY, Policy
 from unpooled.privacy.traffic import Traffic
 from unpooled.protocols.mesh.base import Block, MeshProtocol
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.party import PartyRuntime
+from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 Role: TypeAlias = StarCoordinator | StarParty | MeshPeer
 PATIENT = Timing(60.0, 200.0)
@@ -89,16 +94,8 @@ class Network:
             assert self.topology is not None
             rows = self.parties.select(number)
             block = Block.of(rows, self.topology, number, self.seed, self.policy)
-            return MeshPeer(
-                protocol,
-                block,
-                names,
-                node,
-                state,
-                self.policy,
-                timing,
-                min_parties=self.min_parties,
-            )
+            peer = PeerRuntime(protocol, block, self.policy)
+            return MeshPeer(peer, names, node, state, timing, min_parties=self.min_parties)
         if name == COORDINATOR:
             more: dict[str, Any] = {"quorum": self.quorum, "n_columns": columns}
             return StarCoordinator(protocol, names, node, state, self.seed, timing, **more)
@@ -119,7 +116,7 @@ class Network:
         try:
             with telling_others(role.node), serving() as serve:
                 (result,) = serve(lambda _: role.run(), [None])
-            role.part()
+            role.terminate()
             self.results[name] = result
         except BaseException as error:
             self.errors[name] = error
@@ -156,7 +153,7 @@ class Network:
         entries = []
         for i, name in enumerate(self.parties.names):
             role = self.roles[name]
-            ledger = role.site.ledger if isinstance(role, StarParty) else role.ledger
+            ledger = role.runtime.ledger if isinstance(role, StarParty) else role.ledger
             entries += [(np.array([i]), entry) for entry in ledger.entries]
         return Traffic.of(self.parties.names, entries)
 

@@ -17,8 +17,10 @@ import pytest
 from scipy.spatial import cKDTree
 from sklearn.datasets import load_digits
 
+from tests import tables
 from tests.conformance.toys import Mean
 from unpooled import partition
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.messages.message import Ask, Reply, Summary
 from unpooled.messages.release import Release
@@ -36,7 +38,7 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 START = DIGITS[:10] + 0.01  # what a coordinator would send that wants rows
@@ -55,6 +57,7 @@ PROTOCOLS = {
     "federated, drawn starts": FederatedKMeans(DrawnStarts(3, "random", 2), max_rounds=4),
     "moments": Moments(),
     "coreset": CoresetKMeans(10, 100),
+    **tables.attackable(DIGITS.shape[1]),
 }
 
 
@@ -108,7 +111,8 @@ def attack(bodies: list[Body]) -> list[np.ndarray]:
 
 def sums_and_counts(body: Body) -> tuple[np.ndarray, np.ndarray] | None:
     if "sums" in body:
-        return body["sums"], body["counts"]
+        counts = body["counts"] if "counts" in body else body["weight"]
+        return np.atleast_2d(body["sums"]), counts
     for means, counts in (("centroids", "counts"), ("centers", "support"), ("mean", "weight")):
         if means in body and counts in body:
             return np.atleast_2d(body[means]) * body[counts][:, None], body[counts]
@@ -293,13 +297,13 @@ def test_questions_that_make_no_sense_are_refused_without_a_value(name: str, bod
         site.answer(Ask(kind, body), 0)
 
 
-def test_numbers_that_no_row_is_behind_do_not_leave() -> None:
+def test_numbers_about_no_row_do_not_leave() -> None:
     rows = DIGITS[:50]
     ledger = Ledger(("A",), Moments().releases, DEPLOYMENT, np.ones(50))
     nothing = np.full(50, -1)
     once = np.ones(1, dtype=np.int64)
-    zeros = {"weight": np.zeros(1), "mean": np.zeros(64), "scatter": np.zeros(64)}
+    zeros = {"weight": np.zeros(1), "sums": np.zeros(64), "squares": np.zeros(64)}
     assert ledger.send(Reply("moments", zeros), once, 0, nothing) is not None
-    lying = {**zeros, "mean": rows[0]}
+    lying = {**zeros, "sums": rows[0]}
     with pytest.raises(PolicyRefusal, match="which would tell fewer rows apart"):
         ledger.send(Reply("moments", lying, 1), once, 1, nothing)

@@ -171,9 +171,9 @@ def test_federated_k_means_from_the_default_start(policy: str) -> None:
 @policies
 def test_moments(policy: str) -> None:
     model = StandardScaler(policy=policy).fit(TABLES)
-    # 2 d + 1, which are zeros where the party is too small.
-    agree(model.traffic_, [2 * D + 1] * len(BLOBS))
-    assert model.traffic_.rounds == 1
+    # d + 1 and 2 d + 1, which are zeros where the party is too small.
+    agree(model.traffic_, [3 * D + 2] * len(BLOBS))
+    assert model.traffic_.rounds == 2
     large = [sum(sizes) for sizes in BLOBS.values() if policy == "study" or sum(sizes) >= MIN]
     assert model.n_samples_seen_ == sum(large)
 

@@ -9,16 +9,17 @@ import pytest
 
 from tests.conformance.toys import Mean
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost, UndeclaredRelease
 from unpooled.messages.message import Ask, Note
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.star.base import Coordinator, StarProtocol
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.runtime.coordinator import CoordinatorRuntime, Exchange, digest
+from unpooled.runtime.coordinator import CoordinatorRuntime, Exchange, question_digest
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 RNG = np.random.default_rng(0)
 PARTIES = Parties.of([RNG.normal(size=(200, 2)) + 0.5 * i for i in range(3)])
@@ -43,7 +44,7 @@ def played(
     while ask is not None:
         exchange = conductor.exchange
         replies = {site.data.name: site.answer(ask, exchange).body for site in own}  # type: ignore[union-attr]
-        journal.append(Exchange(digest(ask), replies))
+        journal.append(Exchange(question_digest(ask), replies))
         ask = conductor.answered(replies)
     return journal
 

@@ -14,21 +14,26 @@ from hypothesis import strategies as st
 
 from tests.network.hub import Hub
 from tests.network.threads import Network, nobody
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Message, Post
 from unpooled.messages.release import Release
-from unpooled.network.mesh import MeshPeer, Timing
+from unpooled.network.mesh import MeshPeer
 from unpooled.network.node import Node
-from unpooled.network.storage.state import JOURNAL, LEDGER, Records, StateDirectory, chained
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.storage.journal import JOURNAL, Records
+from unpooled.network.storage.ledger_file import LEDGER, read_ledger
+from unpooled.network.timing import Timing
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Deaf, Fault, LinkLost, MessagesLost, UserDown
 from unpooled.simulate.replay import mesh_faults
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 Make: TypeAlias = Callable[..., Network]
 NAMES = ("P1", "P2", "P3", "P4", "P5")
@@ -209,7 +214,7 @@ def same_network(network: Network, expected: Run) -> None:
 
 
 def lines_of(network: Network, name: str) -> list[dict[str, Any]]:
-    return [line for line in chained(network.folder / name / LEDGER) if "digest" in line]
+    return [line for line in read_ledger(network.folder / name / LEDGER) if "digest" in line]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -321,7 +326,9 @@ def test_a_cut_link_is_a_fault_and_silence_is_none(make: Make, hub: Hub) -> None
 # Messages that are lost and sent again
 
 SENT_ON: dict[str, MeshProtocol] = {
-    "to everybody": DGC(Start(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=12, tol=0.0),
+    "to everybody": DGC(
+        InitialCenters(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=12, tol=0.0
+    ),
     "to some": Whispers(drawn(7)),
 }
 
@@ -385,7 +392,7 @@ def test_without_loss_every_exchange_takes_a_slot() -> None:
 
 
 def test_a_share_of_messages_is_lost() -> None:
-    protocol = DGC(Start(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=2000, tol=0.0)
+    protocol = DGC(InitialCenters(2, np.array([[0.2, 0.2], [0.8, 0.8]])), max_rounds=2000, tol=0.0)
     smooth = in_process(protocol, 1).traffic.messages
     lossy = in_process(protocol, 1, (MessagesLost(0.25),)).traffic.messages
     assert lossy / smooth == pytest.approx(1 / 0.75, rel=0.02)

@@ -10,21 +10,21 @@ from sklearn.cluster import KMeans
 
 from tests.conformance.toys import Mean
 from tests.protocols.mesh.test_dgc import blobs
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, QuorumLost
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask
 from unpooled.protocols.mesh.admm import ADMMKMeans
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import LinkLost, Options, UserDown, run_mesh, run_star
-from unpooled.types import Parties
 
 ROWS, CORNERS = blobs()
 PARTIES = Parties.of(ROWS)
 RING = topology("ring", PARTIES.names)
-START = Start(3, CORNERS)
+START = InitialCenters(3, CORNERS)
 PROTOCOLS = {
     "dgc": DGC(START, max_rounds=5000, tol=1e-9),
     "kar-swenson": KarSwenson(START, max_rounds=5000, tol=1e-9),

@@ -12,8 +12,9 @@ import pytest
 from tests.conformance.test_protocols import TABLE
 from tests.conformance.toys import Mean
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal, QuorumLost
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.graphs.trees import SpanningTree
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Ask, Message
@@ -22,7 +23,7 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.simulate import Options, run_star
 from unpooled.simulate.faults import LinkLost, UserDown
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 ROWS = [np.random.default_rng(i).normal(size=(n, 2)) for i, n in enumerate((9, 5, 14, 6, 2, 7))]
 PARTIES = Parties.of(ROWS)

@@ -7,14 +7,15 @@ import pytest
 
 from tests.conformance.toys import Largest, Mean
 from tests.protocols.mesh.test_dgc import blobs
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError, UndeclaredRelease
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Note, Post
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, ReleaseRequest
 from unpooled.protocols.mesh.dgc import DGC
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 ROWS, CORNERS = blobs()
 PARTIES = Parties.of(ROWS)
@@ -22,7 +23,7 @@ RING = topology("ring", PARTIES.names)
 
 
 def test_threads_change_nothing() -> None:
-    protocol = DGC(Start(3), max_rounds=30)
+    protocol = DGC(InitialCenters(3), max_rounds=30)
     one, many = (
         run_mesh(protocol, PARTIES, RING, seed=3, blocks=5, options=Options(threads=threads))
         for threads in (1, 4)
@@ -36,7 +37,7 @@ def test_star_and_mesh_tell_their_observer_of_every_round() -> None:
     assert [note.round for note in notes] == [0, 1]
     for blocks in (1, 3):
         notes.clear()
-        protocol = DGC(Start(3), max_rounds=7, tol=0)
+        protocol = DGC(InitialCenters(3), max_rounds=7, tol=0)
         run_mesh(protocol, PARTIES, RING, blocks=blocks, observe=notes.append)
         assert [note.round for note in notes] == list(range(7))
         assert notes[-1].body["centers"].shape == (5, 3, 2)
@@ -90,13 +91,13 @@ def test_a_question_without_a_step_is_an_error() -> None:
 
 @pytest.mark.parametrize("init", ["random", "k-means++", "dkm+c"])
 def test_deployment_policy_refuses_starts_that_send_rows(init: str) -> None:
-    protocol = DGC(Start(3, init), max_rounds=5)  # type: ignore[arg-type]
+    protocol = DGC(InitialCenters(3, init), max_rounds=5)  # type: ignore[arg-type]
     with pytest.raises(PolicyRefusal, match="discloses rows"):
         run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
 
 
 def test_deployment_policy_lets_given_starts_pass() -> None:
-    protocol = DGC(Start(3, CORNERS), max_rounds=5)
+    protocol = DGC(InitialCenters(3, CORNERS), max_rounds=5)
     run = run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
     assert run.traffic.messages > 0
 
@@ -159,7 +160,7 @@ def test_a_withheld_post_is_silence() -> None:
             return None
 
     policies = dict.fromkeys(PARTIES.names, STUDY) | {"2": Mute()}
-    protocol = DGC(Start(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
+    protocol = DGC(InitialCenters(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
     run = run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy=policies))
     assert run.traffic.table["messages"].tolist() == [40, 40, 0, 40, 40]
     assert run.traffic.table["bytes_down"][1] == run.traffic.table["bytes_down"][0] // 2
@@ -177,7 +178,7 @@ def test_a_coordinator_may_ask_only_what_is_declared() -> None:
 
 def test_users_of_one_host_must_share_its_policy() -> None:
     policies = dict.fromkeys(PARTIES.names, STUDY) | {"3": DEPLOYMENT}
-    protocol = DGC(Start(3), max_rounds=5)
+    protocol = DGC(InitialCenters(3), max_rounds=5)
     with pytest.raises(InputError, match="share a host but not a policy"):
         run_mesh(protocol, PARTIES, RING, options=Options(policy=policies))
     with pytest.raises(PolicyRefusal, match="Party 3 does not send 'start'"):
@@ -192,7 +193,7 @@ def test_when_everybody_withholds_everybody_is_alone(blocks: int) -> None:
         def review(self, request: ReleaseRequest) -> Body | None:
             return None
 
-    protocol = DGC(Start(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
+    protocol = DGC(InitialCenters(3, CORNERS), max_rounds=20, tol=0.0, step_size=0.05)
     run = run_mesh(protocol, PARTIES, RING, blocks=blocks, options=Options(policy=Mute()))
     alone = run_mesh(protocol, PARTIES, topology(None, PARTIES.names))
     assert np.array_equal(run.result["centers"], alone.result["centers"])
@@ -204,7 +205,7 @@ def test_a_policy_may_not_change_the_form_of_a_message() -> None:
         def review(self, request: ReleaseRequest) -> Body | None:
             return {name: value[:, :1] for name, value in request.body.items()}
 
-    protocol = DGC(Start(3, CORNERS), max_rounds=5, tol=0.0, step_size=0.05)
+    protocol = DGC(InitialCenters(3, CORNERS), max_rounds=5, tol=0.0, step_size=0.05)
     with pytest.raises(ProtocolError, match="gave field 'centers' of 'centers' another form"):
         run_mesh(protocol, PARTIES, RING, options=Options(policy=Cutting()))
 
@@ -220,7 +221,7 @@ def test_a_question_is_asked_once() -> None:
 
 
 def test_runs_that_make_no_sense_are_refused() -> None:
-    protocol = DGC(Start(3), max_rounds=5)
+    protocol = DGC(InitialCenters(3), max_rounds=5)
     with pytest.raises(InputError, match="blocks=0"):
         run_mesh(protocol, PARTIES, RING, blocks=0)
     with pytest.raises(InputError, match="The topology has 3 users but there are 5 parties"):

@@ -39,7 +39,7 @@ from unpooled.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ScaledKernel:
     """A kernel with its scale, worked out exactly and a chunk of rows at a time."""
 
     name: str
@@ -91,7 +91,7 @@ class EmbeddedKMeans(
 
     @abstractmethod
     def _embedding(
-        self, rows: FloatArray, kernel: Kernel, n_components: int, rng: np.random.Generator
+        self, rows: FloatArray, kernel: ScaledKernel, n_components: int, rng: np.random.Generator
     ) -> Embedding:
         """The method's own embedding of the rows."""
 
@@ -122,7 +122,7 @@ class EmbeddedKMeans(
         _refuse_too_few_rows(rows, n_clusters, n_components)
         if gamma is None:
             gamma = in_units(name, mean_distance(rows), rows.shape[1])
-        found = self._embedding(rows, Kernel(name, gamma), n_components, rng)
+        found = self._embedding(rows, ScaledKernel(name, gamma), n_components, rng)
         sign = signs(found.rows)
         found = replace(found, map=found.map * sign, rows=found.rows * sign)
         start = int(rng.integers(2**31 - 1))
@@ -192,7 +192,7 @@ class EmbeddedKMeans(
     def _embedded(self, X: Any) -> FloatArray:
         check_is_fitted(self, "map_")
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return Kernel(self.kernel, self.gamma_).onto(rows, self.anchors_, self.map_)
+        return ScaledKernel(self.kernel, self.gamma_).onto(rows, self.anchors_, self.map_)
 
     @property
     def _n_features_out(self) -> int:

@@ -6,11 +6,11 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
-from unpooled.baselines.base import EmbeddedKMeans, Embedding, Kernel, roots
+from unpooled.baselines.base import EmbeddedKMeans, Embedding, ScaledKernel, roots
 from unpooled.errors import InputError
 from unpooled.types import FloatArray
 
-LARGEST = 30_000
+MOST_ROWS = 30_000
 """Rows: their kernel matrix takes 7.2 GB."""
 _SMALL = 500
 """Rows up to which a dense solver is as fast as an iterative one."""
@@ -77,13 +77,13 @@ class ExactKernelKMeans(EmbeddedKMeans):
     """
 
     def _embedding(
-        self, rows: FloatArray, kernel: Kernel, n_components: int, rng: np.random.Generator
+        self, rows: FloatArray, kernel: ScaledKernel, n_components: int, rng: np.random.Generator
     ) -> Embedding:
         n = len(rows)
-        if n > LARGEST:
+        if n > MOST_ROWS:
             raise InputError(
                 f"The kernel matrix of {n} rows would take {8 * n**2 / 1e9:.1f} GB; for more than "
-                f"{LARGEST} rows use NystromKMeans."
+                f"{MOST_ROWS} rows use NystromKMeans."
             )
         values, vectors = _leading(kernel.matrix(rows, rows), n_components, rng)
         root, inverse = roots(values, n)

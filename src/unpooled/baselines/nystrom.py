@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from unpooled.baselines.base import EmbeddedKMeans, Embedding, Kernel, roots
+from unpooled.baselines.base import EmbeddedKMeans, Embedding, ScaledKernel, roots
 from unpooled.checks import whole
 from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import gram, matmul
@@ -19,8 +19,8 @@ _LANDMARKS = 1000
 class NystromKMeans(EmbeddedKMeans):
     """Kernel k-means on a matrix of rank s near K, from c rows drawn uniformly.
 
-    With C = k(X, landmarks) and W = k(landmarks, landmarks), K is near C W^+ C' = F F', where
-    F = C W^{+½} (N x c). The best matrix of rank s for *that*, not for W, is made of the s leading
+    With C = k(X, landmarks) and W = k(landmarks, landmarks), K is near C W^+ C' = F F', where F = C
+    W^{+½} (N x c). The best matrix of rank s for *that*, not for W, is made of the s leading
     singular vectors of F = P Σ Q': rows are embedded as P_s Σ_s = C W^{+½} Q_s and clustered by
     k-means. The larger c, the nearer this is to :class:`ExactKernelKMeans`; with all rows as
     landmarks it is the same. Takes 8 N c bytes and of the order of N c² steps.
@@ -104,7 +104,7 @@ class NystromKMeans(EmbeddedKMeans):
         self.n_landmarks = n_landmarks
 
     def _embedding(
-        self, rows: FloatArray, kernel: Kernel, n_components: int, rng: np.random.Generator
+        self, rows: FloatArray, kernel: ScaledKernel, n_components: int, rng: np.random.Generator
     ) -> Embedding:
         n, c = len(rows), self._count(len(rows), n_components)
         landmarks = rows[np.sort(rng.choice(n, c, replace=False))]

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line, ``unpooled``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from unpooled import __version__
 from unpooled.cli import keys, network
-from unpooled.cli.printing import printable
 from unpooled.errors import InputError, TooFewParties, UnpooledError
+from unpooled.text import printable
 
 EXPERIMENTS = {
     "deep-digits": "unpooled.experiments.deep.digits",
@@ -37,8 +37,8 @@ EXPERIMENTS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns 0, or another status with one sentence on the error stream.
 
-    2: it was refused or could not go on; 3: there is a result, but with fewer parties than the plan
-    asks for; 130: somebody stopped it.
+    2: it was refused or could not continue; 3: there is a result, but with fewer parties than the
+    plan asks for; 130: somebody stopped it.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Quotes arguments, which may come from anywhere."""
+    """Quotes arguments, which may come from anywhere, without what a terminal would obey."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
@@ -79,18 +79,18 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="repeat a paper's experiment")
     reproduce.add_argument("experiment", choices=EXPERIMENTS, help="which one")
     reproduce.add_argument(
-        "--runs", type=_positive, default=10, metavar="N", help="runs (default: %(default)s)"
+        "--runs", type=_positive_number, default=10, metavar="N", help="runs (default: %(default)s)"
     )
     reproduce.add_argument(
         "--plan", type=Path, metavar="FILE", help="for deep-paper: another plan than the paper's"
     )
     reproduce.set_defaults(run=_reproduce)
-    keys.add(commands)
-    network.add(commands)
+    keys.add_keys(commands)
+    network.add_network(commands)
     return parser
 
 
-def _positive(text: str) -> int:
+def _positive_number(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -1,4 +1,4 @@
-"""The main job on a small example: ten parties, unlike each other, one clustering."""
+"""The demo: digits at ten parties, unlike each other, clustered by every method."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def demo(figure: Path) -> None:
         sent = model.traffic_.bytes_up / 10
         print(
             f"{name:30}{accuracy(y, model.labels_):7.1%}{costs[name]:9.3f}{model.n_rounds_:9}"
-            f"{_bytes(sent):>17}",
+            f"{_in_kilobytes(sent):>17}",
             flush=True,
         )
     print(
@@ -88,7 +88,7 @@ def demo(figure: Path) -> None:
     print(_draw(models, costs, pooled.cluster_centers_, figure))
 
 
-def _bytes(number: float) -> str:
+def _in_kilobytes(number: float) -> str:
     return f"{number / 1e6:.1f} MB" if number >= 1e5 else f"{number / 1e3:.1f} kB"
 
 

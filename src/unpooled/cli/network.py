@@ -1,4 +1,4 @@
-"""`unpooled coordinator`, `unpooled party` and `unpooled peer`: a plan, run on a network."""
+"""The commands ``coordinator``, ``party`` and ``peer``, which run a plan on a network."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unpooled.cli.printing import say
+from unpooled.cli.printing import print_lines
 from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
 
 if TYPE_CHECKING:
     from unpooled.data.sources import OwnRows
-    from unpooled.deploy.check import Setting
+    from unpooled.deploy.check import RunSetting
     from unpooled.deploy.own import Own
     from unpooled.deploy.plan import Plan
 
 _NOTHING_SENT = "Nothing was sent."
 
 
-def add(commands: Any) -> None:
+def add_network(commands: Any) -> None:
     """Adds the three commands."""
     coordinator = commands.add_parser("coordinator", help="coordinate a plan's parties")
-    coordinator.add_argument("--resume", action="store_true", help="go on with a run that stopped")
+    coordinator.add_argument("--resume", action="store_true", help="resume a run that stopped")
     party = commands.add_parser("party", help="take part in a plan with a coordinator")
     peer = commands.add_parser("peer", help="take part in a plan without a coordinator")
-    for command, run in ((coordinator, _coordinator), (party, _party), (peer, _peer)):
+    for command, run in ((coordinator, _run_coordinator), (party, _run_party), (peer, _run_peer)):
         command.add_argument("plan", type=Path, metavar="PLAN", help="the plan, a TOML file")
         if command is not coordinator:
             command.add_argument("--name", required=True, help="this party's name in the plan")
@@ -54,28 +54,28 @@ def add(commands: Any) -> None:
         command.set_defaults(run=run)
 
 
-def _coordinator(options: argparse.Namespace) -> None:
+def _run_coordinator(options: argparse.Namespace) -> None:
     _need_extra()
     from unpooled.deploy.check import refuse_coordinator
     from unpooled.deploy.dryrun import listed
-    from unpooled.deploy.plan import read_plan
+    from unpooled.deploy.plan_file import read_plan
     from unpooled.deploy.run import coordinate
-    from unpooled.network.star import COORDINATOR
+    from unpooled.network.star_kinds import COORDINATOR
 
     plan, setting = read_plan(options.plan), _setting(options, COORDINATOR, None, None)
     if options.dry_run:
-        say(*listed(plan, COORDINATOR, coordinates=True))
+        print_lines(*listed(plan, COORDINATOR, coordinates=True))
         refuse_coordinator(plan, setting, resume=options.resume)
-        say(_NOTHING_SENT)
+        print_lines(_NOTHING_SENT)
         return
     coordinate(plan, setting, resume=options.resume)
 
 
-def _party(options: argparse.Namespace) -> None:
+def _run_party(options: argparse.Namespace) -> None:
     _take_part(options, star=True)
 
 
-def _peer(options: argparse.Namespace) -> None:
+def _run_peer(options: argparse.Namespace) -> None:
     _take_part(options, star=False)
 
 
@@ -85,17 +85,17 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     from unpooled.deploy.check import refuse_place, refuse_rows
     from unpooled.deploy.dryrun import allowed, listed
     from unpooled.deploy.own import read_own
-    from unpooled.deploy.plan import read_plan
+    from unpooled.deploy.plan_file import read_plan
 
     plan, own, name = read_plan(options.plan), read_own(options.own), options.name
     plan.member(name)
     setting = _setting(options, name, own.keys, own.to)
     if options.dry_run:
-        say(*listed(plan, name))
+        print_lines(*listed(plan, name))
         refuse_place(plan, name, setting, star=star)
         rows = _rows(options, plan, own)
         refuse_rows(plan, name, own, rows)
-        say(*allowed(name, own.policy, rows), _NOTHING_SENT)
+        print_lines(*allowed(name, own.policy, rows), _NOTHING_SENT)
         return
     part = run.take_part if star else run.run_peer
     part(plan, name, own, lambda: _rows(options, plan, own), setting)
@@ -112,8 +112,10 @@ def _rows(options: argparse.Namespace, plan: Plan, own: Own) -> OwnRows:
     return read_rows(data, options.name, plan.columns, own.weights, own.id)
 
 
-def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path | None) -> Setting:
-    from unpooled.deploy.check import Setting
+def _setting(
+    options: argparse.Namespace, name: str, keys: Path | None, to: Path | None
+) -> RunSetting:
+    from unpooled.deploy.check import RunSetting
     from unpooled.network.zenoh_log import log_refusals
 
     screen = Screen(name)
@@ -121,7 +123,7 @@ def _setting(options: argparse.Namespace, name: str, keys: Path | None, to: Path
     log.addHandler(screen)
     log.propagate = False
     log_refusals()
-    return Setting(
+    return RunSetting(
         options.keys or keys or Path(),
         options.to or to or Path(f"{name}.run"),
         options.plain,

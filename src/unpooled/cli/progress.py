@@ -1,4 +1,4 @@
-"""How a run on a network shows itself: one live line on a terminal, JSON lines in a pipe."""
+"""Shows a run on a network: one live line on a terminal, JSON lines in a pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from unpooled.cli.printing import printable
+from unpooled.text import printable
 
 _PAUSE = 0.1
 """Seconds between two pictures of the live line."""
@@ -36,9 +36,9 @@ class Screen(logging.Handler):
             now = monotonic()
             if now >= self._next:
                 self._next = now + _PAUSE
-                self._line(_in_words(event))
+                self._line(_sentence(event))
         else:
-            self._say(_in_words(event))
+            self._say(_sentence(event))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Shows a warning."""
@@ -57,7 +57,7 @@ class Screen(logging.Handler):
         print(printable(f"{self.name}: {text}"), flush=True)
 
 
-def _in_words(event: Mapping[str, Any]) -> str:
+def _sentence(event: Mapping[str, Any]) -> str:
     kind = event["event"]
     if kind == "waiting":
         return f"waiting for {', '.join(event['for'])}"

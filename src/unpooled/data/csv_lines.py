@@ -1,6 +1,6 @@
-"""A csv file line by line, as its owner sees it in an editor: to say where something is wrong.
+"""Finds where something is wrong in a csv file: its lines, as an editor shows them.
 
-Numbers are read by polars, which is fast and does not say where it failed. This goes through the
+Numbers are read by polars, which is fast and does not report where it failed. This goes through the
 file as text. The first line is line 1; a value that runs over several lines is in the first.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 _SEPARATORS = ";\t|"
 
 
-class Record(NamedTuple):
+class CsvRecord(NamedTuple):
     """The values between two ends of line, and the line that they begin in."""
 
     line: int
@@ -35,7 +35,7 @@ def header(path: Path) -> list[str]:
 
 
 def other_separator(header: list[str], wanted: tuple[str, ...]) -> str:
-    """What is between columns where it is no comma; nothing where it is, or cannot be told."""
+    """What is between columns where it is no comma; nothing where it is, or is not known."""
     if any(column in header for column in wanted):
         return ""
     for separator in _SEPARATORS:
@@ -49,7 +49,7 @@ def first_too_long(path: Path, n_columns: int) -> TooLong | None:
     """The first record of more values than columns."""
     for line, values in _records(path):
         if len(values) > n_columns:
-            return TooLong(_place(line), ",".join(values), len(values))
+            return TooLong(_line_place(line), ",".join(values), len(values))
     return None
 
 
@@ -58,19 +58,19 @@ def column(path: Path, index: int, n_columns: int) -> Iterator[tuple[str, str]]:
     records = _records(path, blank=n_columns == 1)
     next(records)
     for line, values in records:
-        yield _place(line), values[index] if index < len(values) else ""
+        yield _line_place(line), values[index] if index < len(values) else ""
 
 
-def _place(line: int) -> str:
+def _line_place(line: int) -> str:
     return f"line {line} (counting the header)"
 
 
-def _records(path: Path, *, blank: bool = False) -> Iterator[Record]:
+def _records(path: Path, *, blank: bool = False) -> Iterator[CsvRecord]:
     """All records; blank lines are none, unless that is how an only column has no value."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         reader = csv.reader(file)
         line = 1
         for values in reader:
             if values or blank:
-                yield Record(line, values)
+                yield CsvRecord(line, values)
             line = reader.line_num + 1

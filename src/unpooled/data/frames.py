@@ -1,4 +1,4 @@
-"""Data frames of any package, known by their named columns, and polars' lazy ones.
+"""Data frames of any package, known by their named columns, and lazy frames of polars.
 
 No package is imported for that: a frame has ``columns`` and gives some of them as another frame.
 """

@@ -1,7 +1,7 @@
 """Reads what people pass as ``X``: one table with groups, or one table per party.
 
 Estimators, metrics and everything else that takes rows read them here, so that all take the same
-forms and refuse the same mistakes in the same words.
+forms and refuse the same mistakes in the same sentences.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from unpooled.data.frames import (
     where_no_number,
     without,
 )
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, InputTypeError
 from unpooled.parallel import in_chunks
-from unpooled.types import A, Array, FloatArray, IntArray, Parties, PartyId, PerRow
+from unpooled.types import A, Array, FloatArray, IntArray, PartyId, PerRow
 
 LARGEST = 1e150
 """Beyond this the square of a distance is no number any more."""
@@ -82,7 +83,7 @@ class Table:
         """One value per row, given in the container of the rows, in the parties' order."""
         parties = self.parties
         if self.order is not None:
-            return _vector(values, len(parties.rows), what, dtype)[self.order]
+            return _one_per_row(values, len(parties.rows), what, dtype)[self.order]
         if self.keys is not None and isinstance(values, Mapping) and set(values) == set(self.keys):
             parts = [values[key] for key in self.keys]
         elif self.keys is None and isinstance(values, list | tuple):
@@ -95,8 +96,9 @@ class Table:
                 f"{len(parties)} parties."
             )
         sizes = zip(parts, parties.sizes, parties.names, strict=True)
-        vectors = [_vector(v, int(n), f"{what} of party {name}", dtype) for v, n, name in sizes]
-        return np.concatenate(vectors)
+        return np.concatenate(
+            [_one_per_row(v, int(n), f"{what} of party {name}", dtype) for v, n, name in sizes]
+        )
 
     def column(self, index: int) -> str:
         """How to call a column in a sentence."""
@@ -137,7 +139,7 @@ def _one_table(X: Any, groups: Any, expected: Expected) -> Table:
     columns = column_names(X)
     if expected.columns is not None and columns is not None:
         X, columns = by_name(X, columns, expected.columns, "X"), expected.columns
-    rows = _numbers(X, "X", expected)
+    rows = _number_table(X, "X", expected)
     _check_width(rows, expected)
     if groups is None:
         parties = Parties.of([rows], names=["0"])
@@ -209,10 +211,10 @@ def _party_rows(
         item = by_name(item, own, columns, f"Party {name}")
     if np.shape(item)[0] == 0:
         raise InputError(f"Party {name} has no rows; leave it out.")
-    return _numbers(item, f"Party {name}", expected)
+    return _number_table(item, f"Party {name}", expected)
 
 
-def _numbers(X: Any, who: str, expected: Expected) -> FloatArray:
+def _number_table(X: Any, who: str, expected: Expected) -> FloatArray:
     """The table as numbers, which may still be NaN or infinite."""
     if np.ma.is_masked(X):
         raise InputError(f"{who} has masked values; fill in or drop such rows first.")
@@ -297,7 +299,7 @@ def has_missing(values: Any) -> bool:
         return False
 
 
-def _vector(values: Any, length: int, what: str, dtype: Any) -> Array:
+def _one_per_row(values: Any, length: int, what: str, dtype: Any) -> Array:
     if dtype is None and has_missing(values):
         raise InputError(f"{what} has a missing value; give one for every row.")
     try:

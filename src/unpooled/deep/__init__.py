@@ -10,9 +10,10 @@ except ImportError as error:  # pragma: no cover (tests have it)
 
 from unpooled.deep.augmentation import Augmentation
 from unpooled.deep.encoders import ConvNet, ResNet18
-from unpooled.deep.estimator import DeepCluster, DeepFeCA
+from unpooled.deep.estimator import DeepFeCA
 from unpooled.deep.evaluation import knn_accuracy, linear_accuracy
 from unpooled.deep.pictures import draw_page
+from unpooled.deep.pooled import DeepCluster
 
 __all__ = [
     "Augmentation",

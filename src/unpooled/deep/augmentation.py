@@ -47,7 +47,7 @@ class Augmentation:
     small_size : float, default=0.5
         Side of a small view.
     large_scale : (float, float), default=(0.25, 1.0)
-        What part of the image a large view shows, least and most.
+        The share of the image that a large view shows, least and most.
     small_scale : (float, float), default=(0.08, 0.25)
         The same of a small view.
     aspect : float, default=4/3
@@ -173,8 +173,8 @@ def _around(share: Tensor) -> Tensor:
 def _grid(theta: Tensor, height: int, width: int) -> Tensor:
     """Where each pixel of a view lies in its image: (n, height, width, 2).
 
-    ``theta`` has six numbers per view, the rows of its 2 x 3 matrix. What hangs on the column
-    and what on the row are found apart, and only their sum is as large as the view; torch's own
+    ``theta`` has six numbers per view, the rows of its 2 x 3 matrix. What hangs on the column and
+    what on the row are found apart, and only their sum is as large as the view; torch's own
     affine_grid multiplies matrices of two columns and takes ten times as long.
     """
     n = theta.shape[1]

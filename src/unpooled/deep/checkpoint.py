@@ -1,16 +1,21 @@
-"""What is written after every round of an in-process fit, so that it can go on after a kill."""
+"""A file written after every round of an in-process fit, from which a killed fit resumes."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from torch import nn
 
+from unpooled.data.parties import Parties
+from unpooled.deep import vectors
 from unpooled.errors import InputError
-from unpooled.types import Array, Body, Parties
+from unpooled.types import Array, Body
 
 _OF = "of"
 
@@ -54,3 +59,20 @@ class Checkpoint:
             stream.flush()
             os.fsync(stream.fileno())
         fresh.replace(self.path)
+
+
+def described_options(params: dict[str, Any]) -> list[tuple[str, str]]:
+    """The options that a fit depends on, as text that another process would write too.
+
+    Functions are known by their names, modules by what is in them.
+    """
+    ignored = {"checkpoint", "device", "random_state", "verbose"}
+    described = []
+    for name, value in sorted(params.items()):
+        if name in ignored:
+            continue
+        if isinstance(value, nn.Module):
+            value = [repr(value), vectors.to_vector(value).tobytes().hex()]
+        # Addresses of functions in memory differ from process to process.
+        described.append((name, re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))))
+    return described

@@ -23,7 +23,7 @@ def _normaliser(norm: str) -> Normaliser:
 
 
 class ConvNet(nn.Module):
-    """Four convolutions, each followed by a normalisation, ReLU and (but the last) a pooling.
+    """Four convolutions, each with a normalisation, ReLU and (but the last) a pooling.
 
     Has ``8 * width`` features: the mean of the last map. Images may be of any size from 1 pixel on.
 

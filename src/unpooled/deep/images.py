@@ -13,11 +13,11 @@ from unpooled.checks import one_of, whole
 from unpooled.errors import InputError
 from unpooled.types import Array
 
-Shape = tuple[int, int, int]
+ImageShape = tuple[int, int, int]
 CHANNELS = ("last", "first")
 
 
-def flattened(X: Any, channels: str) -> tuple[Any, Shape | None]:
+def flattened(X: Any, channels: str) -> tuple[Any, ImageShape | None]:
     """``X`` with a row for each image (channel by channel), and their shape.
 
     Tables of rows are left as they are; nothing is known of their shape then.
@@ -27,18 +27,18 @@ def flattened(X: Any, channels: str) -> tuple[Any, Shape | None]:
         return X, None
     if isinstance(X, Mapping):
         pairs = {name: _flat(table, channels, f"party {name}") for name, table in X.items()}
-        return {name: rows for name, (rows, _) in pairs.items()}, _same(pairs.values())
+        return {name: rows for name, (rows, _) in pairs.items()}, _same_shape(pairs.values())
     if isinstance(X, list | tuple) and len(X) and getattr(X[0], "ndim", 2) > 1:
-        parts = [_flat(table, channels, f"party {i}") for i, table in enumerate(X)]
-        return type(X)(rows for rows, _ in parts), _same(parts)
+        found = [_flat(table, channels, f"party {i}") for i, table in enumerate(X)]
+        return type(X)(rows for rows, _ in found), _same_shape(found)
     return _flat(X, channels, "X")
 
 
-def shape_of(given: Any, seen: Shape | None, n_columns: int) -> Shape:
+def shape_of(given: Any, seen: ImageShape | None, n_columns: int) -> ImageShape:
     """The images' shape (channels, height, width): as given, as seen, or guessed.
 
-    Rows of a square number of columns are taken for square images of one channel, others for
-    images one pixel high.
+    Rows of a square number of columns are taken for square images of one channel, others for images
+    one pixel high.
     """
     if given is None:
         side = math.isqrt(n_columns)
@@ -56,12 +56,12 @@ def shape_of(given: Any, seen: Shape | None, n_columns: int) -> Shape:
     return shape  # type: ignore[return-value]
 
 
-def as_pictures(rows: Array, shape: Shape) -> Array:
+def as_pictures(rows: Array, shape: ImageShape) -> Array:
     """Rows as (n, height, width, channels), which is how they are drawn."""
     return rows.reshape(len(rows), *shape).transpose(0, 2, 3, 1)
 
 
-def _flat(table: Any, channels: str, what: str) -> tuple[Any, Shape | None]:
+def _flat(table: Any, channels: str, what: str) -> tuple[Any, ImageShape | None]:
     if not isinstance(table, np.ndarray) or table.ndim < 3:
         return table, None
     if table.ndim == 3:
@@ -77,9 +77,9 @@ def _flat(table: Any, channels: str, what: str) -> tuple[Any, Shape | None]:
     return table.reshape(n, channel * height * width), (channel, height, width)
 
 
-def _same(parts: Any) -> Shape | None:
-    shapes = {shape for _, shape in parts}
+def _same_shape(pairs: Any) -> ImageShape | None:
+    shapes = {shape for _, shape in pairs}
     if len(shapes) > 1:
         raise InputError(f"Parties have images of unlike shapes {sorted(map(str, shapes))}.")
-    found: Shape | None = next(iter(shapes))
+    found: ImageShape | None = next(iter(shapes))
     return found

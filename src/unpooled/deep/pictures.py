@@ -44,7 +44,7 @@ def draw_page(
     X : array, table, or list, tuple or dict of these
         Images, as :class:`DeepFeCA` takes them.
     file : str or path
-        Where to draw; its ending says in which format.
+        Where to draw; its ending decides the format.
     y : array of shape (n,), or list, tuple or dict of these, default=None
         Classes, in the container of ``X``, to draw the map by these too.
     per_cluster : int, default=12
@@ -66,14 +66,10 @@ def draw_page(
     )
     left.suptitle("The images nearest to each centre")
     grid = left.subplots(k, per_cluster, squeeze=False)
-    pictures = _shown(as_pictures(rows, model.image_shape_))
-    for cluster in range(k):
-        nearest = _nearest(points, labels, model.cluster_centers_[cluster], cluster, per_cluster)
-        for place, axes in enumerate(grid[cluster]):
-            axes.set_axis_off()
-            if place < len(nearest):
-                picture = pictures[nearest[place]]
-                axes.imshow(picture.squeeze(), cmap="gray" if picture.shape[-1] == 1 else None)
+    pictures = _displayable(as_pictures(rows, model.image_shape_))
+    for cluster, center in enumerate(model.cluster_centers_):
+        nearest = _nearest_images(points, labels, center, cluster, per_cluster)
+        _draw_row(grid[cluster], pictures[nearest])
         size = int((labels == cluster).sum())
         grid[cluster, 0].set_title(f"cluster {cluster}: {size}", loc="left", fontsize=8)
     where, chosen = _map(features, random_state)
@@ -83,6 +79,14 @@ def draw_page(
         _draw_map(axes, where, np.asarray(colours), chosen)
         axes.set_title(f"Features, {title}")
     figure.savefig(file, dpi=110)
+
+
+def _draw_row(row: Any, pictures: Array) -> None:
+    """The pictures beside each other; places that are left over stay empty."""
+    for axes in row:
+        axes.set_axis_off()
+    for axes, picture in zip(row, pictures, strict=False):
+        axes.imshow(picture.squeeze(), cmap="gray" if picture.shape[-1] == 1 else None)
 
 
 def _draw_map(axes: Any, where: FloatArray, colours: Array, chosen: IntArray) -> None:
@@ -109,14 +113,14 @@ def _draw_map(axes: Any, where: FloatArray, colours: Array, chosen: IntArray) ->
     )
 
 
-def _nearest(
+def _nearest_images(
     points: FloatArray, labels: IntArray, center: FloatArray, cluster: int, most: int
 ) -> IntArray:
     own = np.flatnonzero(labels == cluster)
     return own[np.argsort(-matmul(points[own], center), kind="stable")[:most]]
 
 
-def _shown(pictures: Array) -> Array:
+def _displayable(pictures: Array) -> Array:
     """Colours from 0 to 1; of more or other than one or three channels the first."""
     low, high = float(pictures.min()), float(pictures.max())
     scaled = (pictures - low) / (high - low or 1.0)

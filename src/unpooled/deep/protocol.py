@@ -7,37 +7,37 @@ The coordinator draws a network, and then in every round:
    place. Its centres, brought to unit length, are the prototypes of the round. They may be more
    than the clusters that are wanted in the end.
 2. **Training.** Parties get network and prototypes, label each of their images by the prototype of
-   the largest cosine, and train the network to tell the labels apart (:mod:`.training`).
+   the largest cosine, and train the network to distinguish the labels (:mod:`.training`).
 3. **Averaging.** θ ← Σ_m n_m θ_m / Σ_m n_m over the parties that answered, n_m their rows (or the
    weight of these); what becomes of batch normalisations' statistics is in :mod:`.vectors`.
 
-After the last round the images are clustered once more, by ``final``, whose centres are the
-result. At the very beginning parties tell sums and sums of squares of each channel, so that all
-bring their images to the same scale.
+After the last round the images are clustered once more, by ``final``, whose centres are the result.
+At the very beginning parties send sums and sums of squares of each channel, so that all bring their
+images to the same scale (:mod:`.channels`).
 
-A party needs nothing that it has missed: every question carries the network. What it answers
-follows from the question, its rows and the run's seed. So a party that is away for a round is
-missing from that round's mean and from nothing else, and a run that is begun again after round t,
-from what was noted of it (``start``), goes on bit for bit as if nothing had happened.
+A party needs nothing that it has missed: every question carries the network. Its reply depends on
+the question, its rows and the run's seed only. So a party that is down for a round is missing from
+that round's mean and from nothing else, and a run that is resumed after round t, from what was
+noted of it (``start``), continues bit for bit as if it had not been interrupted.
 
 With ``participation`` below 1 that share of the parties that have answered in a round, drawn anew
 each time, train in it; all are clustered, which is cheap.
 
 What leaves a party: for each clustering what ``inner`` sends, with images' places on the sphere as
-rows; and once a round the whole network, which it has trained on all of its rows. **A network says
-more of rows than sums do**: from updates after few steps on few images, images have been recovered
-(Zhu, Liu & Han 2019; Geiping et al. 2020), and no count of rows bounds this. It is declared as
-a sum over all rows of the party, which is what its policy can check (that they are enough).
+rows; and once a round the whole network, which it has trained on all of its rows. **A network
+discloses more of rows than sums do**: from updates after few steps on few images, images have been
+recovered (Zhu, Liu & Han 2019; Geiping et al. 2020), and no count of rows bounds this. It is
+declared as a sum over all rows of the party, which is what its policy can check (that they are
+enough).
 
 A party whose policy has a minimum count of m puts its images, once, into groups of at least m by
 their pixels (k-means with n / 2m clusters; images of smaller ones are left out of the clustering),
-and whatever it is asked about clusters, it answers about groups: the mean point of each stands for
-its images. So everything that it ever says of single clusters is about the same atoms.
+and its replies about clusters are about groups: the mean point of each stands for its images
+(:mod:`.image_groups`). So all that it ever sends about single clusters is about the same atoms.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -47,40 +47,49 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
+from unpooled.data.parties import PartyData
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import NATURAL, Augmentation
-from unpooled.deep.encoders import Network, width_of
+from unpooled.deep.channels import channel_scale, channel_sums, no_channel_sums
+from unpooled.deep.encoders import Network
+from unpooled.deep.image_groups import group_means, groups_to_rows, image_groups
+from unpooled.deep.inference import Inference
+from unpooled.deep.releases import (
+    CHANNEL_MEAN,
+    CHANNEL_SCALE,
+    CLUSTERING,
+    WEIGHTS,
+    coordinator_asks,
+    network_release,
+    party_releases,
+)
 from unpooled.deep.training import Training, train
 from unpooled.deep.working import working
 from unpooled.errors import ProtocolError
-from unpooled.kernels.linalg.products import lengths, matmul
-from unpooled.kernels.linalg.segments import sums_by_label
-from unpooled.kernels.lloyd.kmeans import renumbered
+from unpooled.kernels.linalg.products import lengths
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask, Note, Summary
-from unpooled.messages.release import FINITE, AtMost, Release
+from unpooled.messages.release import Release
 from unpooled.privacy.row_groups import enough_rows
-from unpooled.protocols.prepare.embedded import Embedded, Finding
+from unpooled.protocols.prepare.then import Finding, Prepared
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.centroids import groups
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows, take_rows
 
-WEIGHTS, MEAN, SCALE = "deep.weights", "deep.mean", "deep.scale"
-_CLUSTERING, _GROUPS, _POINTS = "deep.clustering", "deep.groups", "deep.points"
 IMAGE_SHAPE, ROUNDS_DONE = "image_shape", "rounds_done"
-_INNER = "inner."
-_FORWARD_ROWS = 256
-"""Images that are turned into features at a time."""
+_GROUPS, _POINTS, _OF_INNER = "deep.groups", "deep.points", "inner."
+_ROUNDS_OF_INNER = 10_000
+"""More than any clustering takes."""
 
 
 @dataclass(frozen=True, eq=False)
-class DeepClustering(Embedded):
-    """The protocol.
+class DeepClustering(Prepared):
+    """Rounds of clustering, training and averaging.
 
     ``inner`` finds the prototypes of every round, ``final`` the clusters in the end: the same
     method with at most as many centres. ``build`` makes an encoder, from torch's own random
-    numbers. ``start`` is what was noted after a round, to go on from there.
+    numbers. ``start`` is what was noted after a round, to resume from there.
     """
 
     inner: StarProtocol
@@ -98,25 +107,14 @@ class DeepClustering(Embedded):
     name: ClassVar[str] = "deep clustering"
 
     @cached_property
+    def inference(self) -> Inference:
+        """The network in use."""
+        return Inference(self.build, self.image_shape, self.components, self.device)
+
+    @property
     def template(self) -> Network:
-        """A network of the right form; nothing that is random about it matters."""
-        return self._drawn(0)
-
-    @cached_property
-    def draws(self) -> bool:
-        """Whether the network draws random numbers in training (dropout): seen by trying."""
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            before = torch.default_generator.get_state()
-            copy.deepcopy(self.template).train()(torch.zeros(4, *self.image_shape))
-            return not torch.equal(torch.default_generator.get_state(), before)
-
-    def _drawn(self, seed: int) -> Network:
-        """A new network, without touching the process's own random numbers."""
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            encoder = self.build()
-            network = Network(encoder, width_of(encoder, self.image_shape), self.components)
-        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+        """A network of the right form; its numbers are replaced by those that are sent."""
+        return self.inference.template
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
@@ -130,60 +128,12 @@ class DeepClustering(Embedded):
 
     @property
     def parameters(self) -> Release:
-        channels = (self.image_shape[0],)
-        return Release(
-            "model",
-            (WEIGHTS, MEAN, SCALE, _CLUSTERING),
-            ("model",),
-            "the network, the channels' scale, and how many clusterings came before",
-            shapes={
-                WEIGHTS: (self.n_weights,),
-                MEAN: channels,
-                SCALE: channels,
-                _CLUSTERING: (),
-            },
-            types={WEIGHTS: vectors.WEIGHTS, _CLUSTERING: "int64"},
-        )
+        return network_release(self.n_weights, self.image_shape[0])
 
     @property
     def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
-        channels, found = (self.image_shape[0],), AtMost(np.inf, "prototypes")
-        releases = (
-            Release(
-                "pixels",
-                ("count", "sums", "squares"),
-                ("sums", "counts"),
-                "sums over all rows: their number, each channel's values and their squares",
-                shapes={"count": (), "sums": channels, "squares": channels},
-                bounds={"squares": FINITE},
-            ),
-            Release(
-                "train",
-                ("weights", "count", "loss"),
-                ("sums", "counts"),
-                "the network after training on all rows, their number, and the mean loss",
-                # One network, or none.
-                shapes={"weights": (AtMost(1), self.n_weights), "count": (), "loss": ()},
-                types={"weights": vectors.WEIGHTS},
-            ),
-        )
-        parameters = self.parameters
-        asks = (
-            Release("pixels", (), ("model",), "nothing but the question"),
-            replace(
-                parameters,
-                kind="train",
-                fields=(*parameters.fields, "prototypes", "chosen", "span"),
-                why="the network, the channels' scale, the prototypes, and who is to train",
-                shapes={
-                    **parameters.shapes,
-                    "prototypes": (found, self.n_components),
-                    "chosen": (AtMost(np.inf),),
-                    "span": (2,),
-                },
-                types={**parameters.types, "chosen": "int64"},
-            ),
-        )
+        releases = party_releases(self.n_weights, self.image_shape[0])
+        asks = coordinator_asks(self.parameters, self.n_components)
         return releases, asks, {"pixels": self.pixels, "train": self.train}
 
     # The coordinator's side.
@@ -200,20 +150,22 @@ class DeepClustering(Embedded):
 
     def find(self, rng: np.random.Generator) -> Finding:
         """All rounds; returns the network."""
-        seed = int(rng.integers(2**62))  # what a later round draws must not hang on earlier ones
+        # Each round draws from its own generator, made from this seed and the round's number: a run
+        # that is resumed in the middle then draws the same without replaying earlier rounds.
+        seed = int(rng.integers(2**62))
         if self.start is None:
             replies = yield Ask("pixels")
             parameters: dict[str, Array] = {
-                WEIGHTS: vectors.to_vector(self._drawn(seed)),
-                **_scale(replies),
+                WEIGHTS: vectors.to_vector(self.inference.new_network(seed)),
+                **channel_scale(replies),
             }
             begin = 0
         else:
-            parameters = {name: self.start[name] for name in (WEIGHTS, MEAN, SCALE)}
+            parameters = {name: self.start[name] for name in (WEIGHTS, CHANNEL_MEAN, CHANNEL_SCALE)}
             begin = int(self.start[ROUNDS_DONE])
         for number in range(begin, self.rounds):
             drawn = np.random.default_rng([seed, number])
-            parameters = {**parameters, _CLUSTERING: np.array(number)}
+            parameters = {**parameters, CLUSTERING: np.array(number)}
             prototypes, present = yield from self._clustering(parameters, drawn)
             replies = yield Ask(
                 "train",
@@ -228,38 +180,39 @@ class DeepClustering(Embedded):
             parameters[WEIGHTS], loss = self._averaged(replies, parameters[WEIGHTS])
             noted = {"loss": np.array(loss), "clusters": np.array(len(prototypes))}
             yield Note(number, {**noted, ROUNDS_DONE: np.array(number + 1), **parameters})
-        return {**parameters, _CLUSTERING: np.array(self.rounds)}, self._facts
+        return {**parameters, CLUSTERING: np.array(self.rounds)}, self._facts
 
     def _clustering(
         self, parameters: Body, rng: np.random.Generator
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], tuple[FloatArray, tuple[PartyId, ...]]]:
+    ) -> Generator[Ask | Note, Any, tuple[FloatArray, tuple[PartyId, ...]]]:
         """The centres that ``inner`` finds with this network, of unit length; and who answered.
 
         Each clustering has its own range of rounds, so that no two questions have the same name.
         """
         inner = self._clusterer(parameters).coordinator(rng)
-        first = int(parameters[_CLUSTERING]) * _ROUNDS_OF_INNER
-        replies: Mapping[PartyId, Body] | None = None
+        first = int(parameters[CLUSTERING]) * _ROUNDS_OF_INNER
+        replies: Any = None
         present: tuple[PartyId, ...] = ()
         while True:
             try:
-                said = inner.send(replies)  # type: ignore[arg-type]
+                sent = inner.send(replies)
             except StopIteration as end:
                 centers: FloatArray = end.value["centers"]
                 break
             replies = None
-            if isinstance(said, Ask):
-                body = {**said.body, **parameters}
-                replies = yield replace(said, body=body, round=first + said.round)
-                present = tuple(replies)
+            if isinstance(sent, Ask):  # notes of the inner protocol are dropped
+                body = {**sent.body, **parameters}
+                replies = yield replace(sent, body=body, round=first + sent.round)
+                present = replies.parties if isinstance(replies, Aggregate) else tuple(replies)
         length = lengths(centers)[:, None]
         return centers / np.maximum(length, 1e-12), present
 
     def _clusterer(self, parameters: Body) -> StarProtocol:
-        return self.final if parameters[_CLUSTERING] == self.rounds else self.inner
+        return self.final if parameters[CLUSTERING] == self.rounds else self.inner
 
     def _chosen(self, present: tuple[PartyId, ...], rng: np.random.Generator) -> IntArray:
-        """The numbers of those who are to train; none stands for all, also for who comes now."""
+        """The numbers of the parties that are to train; an empty array stands for all parties,
+        also those that join after the clustering."""
         if self.participation == 1:
             return np.empty(0, dtype=np.int64)
         count = max(1, round(self.participation * len(present)))
@@ -270,8 +223,9 @@ class DeepClustering(Embedded):
         self, replies: Mapping[PartyId, Body], before: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], float]:
         """The network of all who trained, and their loss; as before if nobody did."""
-        said = replies.values()
-        trained = [reply for reply in said if len(reply["weights"]) and reply["count"] > 0]
+        trained = [
+            reply for reply in replies.values() if len(reply["weights"]) and reply["count"] > 0
+        ]
         if not trained:
             return before, np.nan
         counts = np.array([float(reply["count"]) for reply in trained])
@@ -286,17 +240,8 @@ class DeepClustering(Embedded):
         """Sums of all channels."""
         channels = self.image_shape[0]
         if not enough_rows(data.weights, data.min_count):
-            nothing = {"count": np.array(0.0), "sums": np.zeros(channels)}
-            return Summary({**nothing, "squares": np.zeros(channels)}, _nobody(data)), {}
-        pixels = data.rows.reshape(len(data.rows), channels, -1)
-        per_image = pixels.mean(axis=2, dtype=np.float64)
-        squares = np.square(pixels, dtype=np.float64).mean(axis=2)
-        reply = {
-            "count": np.array(data.weights.sum()),
-            "sums": matmul(data.weights, per_image),
-            "squares": matmul(data.weights, squares),
-        }
-        return Summary(reply, _everybody(data)), {}
+            return Summary(no_channel_sums(channels), _no_rows(data)), {}
+        return Summary(channel_sums(data, channels), _all_rows(data)), {}
 
     def train(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Trains on all own images, if it is this party's turn."""
@@ -305,11 +250,27 @@ class DeepClustering(Embedded):
         if not chosen or len(there) < 2 or not enough_rows(data.weights, data.min_count):
             no_network = np.empty((0, self.n_weights), np.float32)
             nothing = {"weights": no_network, "count": np.array(0.0)}
-            return Summary({**nothing, "loss": np.array(0.0)}, _nobody(data)), state
-        seed = int(rng.integers(2**62))
-        with working(self.draws, seed):
-            network, scaling = self._network(body)
-            images = self._images(data.rows[there])
+            return Summary({**nothing, "loss": np.array(0.0)}, _no_rows(data)), state
+        trained, loss = self._trained(data, there, state, body, int(rng.integers(2**62)))
+        if not np.isfinite(trained).all():
+            raise ProtocolError(
+                f"The network of party {data.name} has numbers that are not finite after training; "
+                f"lower learning_rate (it is {self.training.learning_rate:g})."
+            )
+        reply = {
+            "weights": trained[None],
+            "count": np.array(data.weights.sum()),
+            "loss": np.array(loss),
+        }
+        return Summary(reply, _all_rows(data)), state
+
+    def _trained(
+        self, data: PartyData, there: IntArray, state: Body, body: Body, seed: int
+    ) -> tuple[NDArray[np.float32], float]:
+        """The network after training on the rows ``there``, and the loss."""
+        with working(self.inference.draws, seed):
+            network, scaling = self.inference.load(body)
+            images = self.inference.images(take_rows(data.rows, there))
             prototypes = torch.from_numpy(body["prototypes"].astype(np.float32)).to(self.device)
             points = torch.from_numpy(self._known_points(data, state, body)[there]).to(images)
             labels = (points @ prototypes.T).argmax(dim=1)
@@ -326,66 +287,16 @@ class DeepClustering(Embedded):
                 (float(body["span"][0]), float(body["span"][1])),
                 torch.Generator().manual_seed(seed),
             )
-            trained = vectors.to_vector(network)
-        if not np.isfinite(trained).all():
-            raise ProtocolError(
-                f"The network of party {data.name} has numbers that are not finite after training; "
-                f"lower learning_rate (it is {self.training.learning_rate:g})."
-            )
-        reply = {
-            "weights": trained[None],
-            "count": np.array(data.weights.sum()),
-            "loss": np.array(loss),
-        }
-        return Summary(reply, _everybody(data)), state
+            return vectors.to_vector(network), loss
 
     def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
-        """The images' places on the unit sphere."""
-        with working(self.draws, 0):
-            network, scaling = self._network(parameters)
-            return self._in_parts(network, rows, scaling)
-
-    def features(self, rows: FloatArray, parameters: Body) -> FloatArray:
-        """The encoder's features, before any projection."""
-        with working(self.draws, 0):
-            network, scaling = self._network(parameters)
-            return self._in_parts(network.features, rows, scaling)
+        return self.inference.embed(rows, parameters)
 
     def _known_points(self, data: PartyData, state: Body, body: Body) -> FloatArray:
-        """The images' places, if need be found again: the same, either way."""
-        if _POINTS in state and state[_CLUSTERING] == body[_CLUSTERING]:
+        """The images' places; computed again, with the same result, where they are not kept."""
+        if _POINTS in state and state[CLUSTERING] == body[CLUSTERING]:
             return state[_POINTS]
-        return self.embed(data.rows, body)
-
-    def _network(self, parameters: Body) -> tuple[Network, tuple[Tensor, Tensor]]:
-        """The network that was sent, set to evaluation, and the channels' mean and scale."""
-        network = copy.deepcopy(self.template)
-        vectors.from_vector(network, parameters[WEIGHTS])
-        mean, scale = (
-            torch.from_numpy(parameters[name].astype(np.float32)).to(self.device)
-            for name in (MEAN, SCALE)
-        )
-        return network.to(self.device).eval(), (mean, scale)
-
-    def _in_parts(
-        self,
-        call: Callable[[Tensor], Tensor],
-        rows: FloatArray,
-        scaling: tuple[Tensor, Tensor],
-    ) -> FloatArray:
-        """What the network makes of images as they are, some at a time."""
-        mean, scale = (part.view(1, -1, 1, 1) for part in scaling)
-        starts = range(0, max(len(rows), 1), _FORWARD_ROWS)
-        with torch.inference_mode():
-            parts = [
-                call((self._images(rows[start : start + _FORWARD_ROWS]) - mean) / scale).cpu()
-                for start in starts
-            ]
-            return torch.cat(parts).numpy().astype(np.float64)
-
-    def _images(self, rows: FloatArray) -> Tensor:
-        shaped = rows.reshape(len(rows), *self.image_shape).astype(np.float32)
-        return torch.from_numpy(shaped).to(self.device)
+        return self.embed(all_rows(data.rows), body)
 
     @property
     def steps(self) -> Mapping[str, Step]:
@@ -399,77 +310,37 @@ class DeepClustering(Embedded):
     ) -> Answer:
         """The step of ``inner`` (or ``final``) about the images' places on the sphere.
 
-        What a party remembers of it is about one clustering.
+        What a party keeps of it is about one clustering; the next one begins without it.
         """
         parameters = self.parameters.fields
         rest = {name: value for name, value in body.items() if name not in parameters}
         own: dict[str, Any] = {}
-        if _CLUSTERING in state and state[_CLUSTERING] == body[_CLUSTERING]:
-            own = {n.removeprefix(_INNER): v for n, v in state.items() if n.startswith(_INNER)}
+        if CLUSTERING in state and state[CLUSTERING] == body[CLUSTERING]:
+            own = {
+                n.removeprefix(_OF_INNER): v for n, v in state.items() if n.startswith(_OF_INNER)
+            }
         points = self._known_points(data, state, body)
-        kept = {_CLUSTERING: body[_CLUSTERING], _POINTS: points}
+        kept = {CLUSTERING: body[CLUSTERING], _POINTS: points}
         step = self._clusterer(body).steps[kind]
         if data.min_count <= 1:
-            said, after = step(replace(data, rows=points), own, rest, rng)
+            reply, after = step(replace(data, rows=points), own, rest, rng)
         else:
-            kept[_GROUPS] = state[_GROUPS] if _GROUPS in state else _grouped(data)
-            said, after = step(_means(data, points, kept[_GROUPS]), own, rest, rng)
-            said = _about_rows(said, kept[_GROUPS])
-        return said, {**kept, **{_INNER + name: value for name, value in after.items()}}
+            kept[_GROUPS] = state[_GROUPS] if _GROUPS in state else image_groups(data)
+            reply, after = step(group_means(data, points, kept[_GROUPS]), own, rest, rng)
+            reply = groups_to_rows(reply, kept[_GROUPS])
+        return reply, {**kept, **{_OF_INNER + name: value for name, value in after.items()}}
 
 
-_ROUNDS_OF_INNER = 10_000
-"""More than any clustering takes."""
-
-
-def _scale(replies: Mapping[PartyId, Body]) -> dict[str, FloatArray]:
-    """Mean and standard deviation of every channel, of all parties' images."""
-    replies = {name: reply for name, reply in replies.items() if reply["count"] > 0}
-    count = sum(float(reply["count"]) for reply in replies.values())
-    if not replies:
-        raise ProtocolError(
-            "No party has as many images as its policy's minimum count; have the minimum lowered."
-        )
-    mean = np.sum([reply["sums"] for reply in replies.values()], axis=0) / count
-    squares = np.sum([reply["squares"] for reply in replies.values()], axis=0) / count
-    spread = np.sqrt(np.maximum(squares - np.square(mean), 0.0))
-    # What is less is the rounding of a channel that is the same everywhere.
-    return {MEAN: mean, SCALE: np.where(spread > 1e-6 * np.sqrt(squares), spread, 1.0)}
-
-
-def _grouped(data: PartyData) -> IntArray:
-    """For every row its group, of at least ``min_count`` rows; -1 if it is in none.
-
-    It follows from the rows alone, so that a party that has forgotten it finds the same.
-    """
-    found, kept = groups(data, np.random.default_rng(len(data.rows)))
-    return renumbered(found.labels, kept)
-
-
-def _means(data: PartyData, points: FloatArray, groups: IntArray) -> PartyData:
-    """The groups' mean points as rows, their weight as weights."""
-    n_groups = int(groups.max(initial=-1)) + 1
-    inside = groups >= 0  # there may be no group at all
-    sums, weights = sums_by_label(points[inside], data.weights[inside], groups[inside], n_groups)
-    return replace(data, rows=sums / weights[:, None], weights=weights, min_count=1)
-
-
-def _about_rows(said: Body | Summary, groups: IntArray) -> Body | Summary:
-    """The answer about groups, with the groups its rows are summed up in."""
-    if not isinstance(said, Summary) or said.row_groups is None:
-        return said
-    row_groups = np.append(said.row_groups, -1)[groups]
-    return replace(said, row_groups=row_groups.astype(np.int64))
-
-
-def _everybody(data: PartyData) -> IntArray:
+def _all_rows(data: PartyData) -> IntArray:
+    """The row groups of a sum over all rows: one group."""
     return np.zeros(len(data.rows), dtype=np.int64)
 
 
-def _nobody(data: PartyData) -> IntArray:
+def _no_rows(data: PartyData) -> IntArray:
+    """The row groups of a reply that depends on no row."""
     return np.full(len(data.rows), -1, dtype=np.int64)
 
 
 def _number(name: PartyId) -> int:
-    """A number that stands for a party's name."""
+    """A number that stands for a party's name: messages carry arrays, and names are no numbers."""
     return int.from_bytes(sha256(name.encode()).digest()[:7])

@@ -1,4 +1,4 @@
-"""A party's own part of a round: the network learns to tell the clusters of its images apart.
+"""Local training of a round: the network learns to distinguish the clusters of a party's images.
 
 As in DeepCluster-v2 (Caron et al. 2020), every view of an image is to be classified as the image's
 cluster, by a linear head of unit prototypes over a temperature τ:
@@ -70,14 +70,7 @@ def train(
     of the images, with a mean of 1; None if all count alike.
     """
     head = nn.Parameter(centers.clone(), requires_grad=training.head == "trained")
-    parameters = [*network.parameters(), *([head] if head.requires_grad else [])]
-    kind = LARS if training.optimizer == "lars" else torch.optim.SGD
-    optimizer = kind(
-        [p for p in parameters if p.requires_grad],
-        lr=training.learning_rate,
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
-    )
+    optimizer = _optimizer([*network.parameters(), head], training)
     batches = len(_cuts(len(images), training.batch_size)) + 1
     total, done = 0.0, 0
     network.train()
@@ -102,10 +95,21 @@ def train(
     return total / len(images)
 
 
+def _optimizer(parameters: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    """For the parameters that are trained: those of a fixed head, or of frozen layers, are not."""
+    kind = LARS if training.optimizer == "lars" else torch.optim.SGD
+    return kind(
+        [p for p in parameters if p.requires_grad],
+        lr=training.learning_rate,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+    )
+
+
 def _batches(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
     """All rows once, in random order; a single one left over goes with the batch before it.
 
-    Batch normalisation cannot tell a mean from one image.
+    Batch normalisation has no variance of a single image.
     """
     yield from torch.tensor_split(torch.randperm(n, generator=rng), _cuts(n, size))
 

@@ -17,10 +17,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from unpooled.errors import ProtocolError
 from unpooled.types import FloatArray
 
-WEIGHTS = "float32"
+DTYPE = "float32"
+"""How the vector travels."""
 
 
-def _parts(network: nn.Module) -> list[tuple[str, Tensor]]:
+def _float_tensors(network: nn.Module) -> list[tuple[str, Tensor]]:
     """What travels, in the order of the network's state."""
     return [
         (name, value)
@@ -31,13 +32,15 @@ def _parts(network: nn.Module) -> list[tuple[str, Tensor]]:
 
 def count(network: nn.Module) -> int:
     """How many numbers the vector has."""
-    return sum(value.numel() for _, value in _parts(network))
+    return sum(value.numel() for _, value in _float_tensors(network))
 
 
 def to_vector(network: nn.Module) -> NDArray[np.float32]:
     """The network's numbers."""
-    parts = [value.detach().cpu().to(torch.float32).reshape(-1) for _, value in _parts(network)]
-    return torch.cat(parts).numpy()
+    flat = [
+        value.detach().cpu().to(torch.float32).reshape(-1) for _, value in _float_tensors(network)
+    ]
+    return torch.cat(flat).numpy()
 
 
 def from_vector(network: nn.Module, vector: NDArray[np.float32]) -> None:
@@ -50,7 +53,7 @@ def from_vector(network: nn.Module, vector: NDArray[np.float32]) -> None:
     values = torch.from_numpy(np.array(vector, dtype=np.float32))
     place = 0
     with torch.no_grad():
-        for _, value in _parts(network):
+        for _, value in _float_tensors(network):
             value.copy_(values[place : place + value.numel()].view_as(value))
             place += value.numel()
 
@@ -83,7 +86,7 @@ def averaged(
 def _statistics(network: nn.Module) -> list[tuple[slice, slice]]:
     """Where the running means and variances of each batch normalisation are."""
     places, place = {}, 0
-    for name, value in _parts(network):
+    for name, value in _float_tensors(network):
         places[name] = slice(place, place + value.numel())
         place += value.numel()
     return [

@@ -1,4 +1,4 @@
-"""What torch is held to while a party uses the network, so that it calculates the same anywhere."""
+"""Torch on one thread and from one seed while a party uses the network, so that results repeat."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from threading import Lock, RLock
 import torch
 
 
-class _Threads:
+class _OneTorchThread:
     """One thread for torch while any party works, since on several it would round differently.
 
-    Every thread has its own say, and new ones follow the last that was heard: the last party to
-    leave says again what the first one found.
+    Torch keeps the number for each thread, and threads that are started later take the number set
+    last by any: so the last party to leave sets again what the first one found.
     """
 
     def __init__(self) -> None:
@@ -33,20 +33,20 @@ class _Threads:
                 torch.set_num_threads(self._found)
 
 
-_ONE_THREAD, _ONE_AT_A_TIME = _Threads(), RLock()
+_ONE_THREAD, _DRAWING = _OneTorchThread(), RLock()
 
 
 @contextmanager
 def working(draws: bool, seed: int) -> Iterator[None]:
     """While a party uses the network.
 
-    One that draws random numbers takes those of the process: parties then work one after the
-    other, each from its own seed.
+    One that draws random numbers takes those of the process: parties then work one after the other,
+    each from its own seed.
     """
     with _ONE_THREAD:
         if not draws:
             yield
             return
-        with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
+        with _DRAWING, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             yield

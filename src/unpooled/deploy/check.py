@@ -1,7 +1,7 @@
-"""Everything that a program refuses before anything is sent: in a run, and in a dry one.
+"""Everything that a program refuses before anything is sent, in a run and in a dry run.
 
-What it needs to open a connection (:func:`refuse_place`) comes first; once it has one, it can tell
-the others that its data or its policy are against the run (:func:`refuse_rows`).
+What it needs to open a connection (:func:`refuse_place`) comes first. Once it is connected, it can
+send the others notice that its data or its policy are against the run (:func:`refuse_rows`).
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from typing import Any, TypeAlias
 
 from unpooled.data.sources import OwnRows
 from unpooled.deploy.credentials import load_credentials
+from unpooled.deploy.members import Member
 from unpooled.deploy.names import check_endpoint, is_loopback
 from unpooled.deploy.own import Own, refuse_beyond
-from unpooled.deploy.plan import Member, Plan
+from unpooled.deploy.plan import Plan
 from unpooled.errors import InputError, StateError
 from unpooled.estimators import options
 from unpooled.network.identity import Identity
-from unpooled.network.storage.state import JOURNAL, refuse_other_owner
-from unpooled.network.zenoh import Files
+from unpooled.network.storage.directory import refuse_other_owner
+from unpooled.network.storage.journal import JOURNAL
+from unpooled.network.zenoh_config import TlsFiles
 from unpooled.types import PartyId
 
 Report: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""What is called with the events of a run, for the screen."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """Where a party finds its keys and puts its files; ``plain`` is TCP on one machine."""
 
     keys: Path
@@ -37,8 +40,8 @@ class Setting:
     report: Report
 
 
-def refuse_coordinator(plan: Plan, setting: Setting, *, resume: bool) -> Member:
-    """Refuses what a coordinator cannot run; who it is otherwise."""
+def refuse_coordinator(plan: Plan, setting: RunSetting, *, resume: bool) -> Member:
+    """Refuses a coordinator that cannot run; returns it otherwise."""
     if plan.coordinator is None:
         raise InputError(f"{plan.source} has no coordinator; run 'unpooled peer' for each peer.")
     _refuse_directory(plan, plan.coordinator.name, setting)
@@ -51,8 +54,8 @@ def refuse_coordinator(plan: Plan, setting: Setting, *, resume: bool) -> Member:
     return plan.coordinator
 
 
-def refuse_place(plan: Plan, name: PartyId, setting: Setting, *, star: bool) -> Member:
-    """Refuses a party or peer that cannot even connect; who it is otherwise."""
+def refuse_place(plan: Plan, name: PartyId, setting: RunSetting, *, star: bool) -> Member:
+    """Refuses a party or peer that cannot even connect; returns it otherwise."""
     member = plan.member(name)
     if star != (plan.coordinator is not None):
         has, command = ("no", "peer") if star else ("a", "party")
@@ -70,11 +73,10 @@ def refuse_rows(plan: Plan, name: PartyId, own: Own, rows: OwnRows) -> None:
     options.refuse_no_extent(rows.table)
 
 
-def identified(plan: Plan, member: Member, setting: Setting) -> tuple[Identity, Files | None]:
+def identified(plan: Plan, member: Member, setting: RunSetting) -> tuple[Identity, TlsFiles | None]:
     """Who a party is by its keys, and the files that the transport reads."""
     if not setting.plain:
-        own = load_credentials(setting.keys, member, plan)
-        return own.identity, Files(own.key, own.certificate, own.ca)
+        return load_credentials(setting.keys, member, plan)
     for one in (member, *plan.neighbours(member.name).values()):
         if one.endpoint and not is_loopback(check_endpoint(one.endpoint, plan.source)[0]):
             raise InputError(
@@ -84,11 +86,11 @@ def identified(plan: Plan, member: Member, setting: Setting) -> tuple[Identity, 
     return Identity(member.name), None
 
 
-def _refuse_directory(plan: Plan, name: PartyId, setting: Setting) -> None:
-    """A directory that holds something else; it is only looked at."""
+def _refuse_directory(plan: Plan, name: PartyId, setting: RunSetting) -> None:
+    """Refuses a directory of another run; it is only looked at, not locked or changed."""
     try:
         owner = json.loads((setting.to / "owner").read_bytes())
     except (OSError, ValueError, RecursionError):
-        return  # there is none, or whoever opens it will say what is wrong
+        return  # there is none, or StateDirectory, which opens it, refuses it
     if isinstance(owner, dict):
         refuse_other_owner(setting.to, owner, {"plan": plan.hash.hex(), "name": name})

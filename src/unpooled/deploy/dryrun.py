@@ -1,4 +1,4 @@
-"""What a plan would have travel, message by message, without sending anything.
+"""Lists what a plan would send, message by message, without sending anything.
 
 A dry run refuses what the run would (:mod:`unpooled.deploy.check`) and opens no connection.
 """
@@ -25,16 +25,16 @@ def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[
     who = "each party" if coordinates else name
     yield f"What leaves {who}:"
     for release in protocol.releases:
-        yield from _described(release, d)
+        yield from _release_lines(release, d)
     if isinstance(protocol, StarProtocol):
         yield "What the coordinator sends to each party:"
         for ask in protocol.asks:
-            yield from _described(ask, d)
+            yield from _release_lines(ask, d)
         yield "  result: the final centres, once"
     else:
         yield (
-            "In a mesh no minimum count can be promised: whoever hears a user and all of its "
-            "neighbours can solve successive messages for its cluster sums and counts."
+            "In a mesh no minimum count can be promised: whoever receives the messages of a user "
+            "and of all of its neighbours can solve them for its cluster sums and counts."
         )
     yield ""
     yield (
@@ -44,7 +44,7 @@ def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[
     )
 
 
-def _described(release: Release, n_columns: int) -> Iterator[str]:
+def _release_lines(release: Release, n_columns: int) -> Iterator[str]:
     size, numbers = largest_size(release, n_columns), most_numbers(release, n_columns)
     amount = (
         "as many numbers as it chooses" if numbers is None else f"up to {numbers} numbers"
@@ -52,11 +52,11 @@ def _described(release: Release, n_columns: int) -> Iterator[str]:
     yield f"  {release.kind}: {release.why}"
     yield f"    discloses {', '.join(release.discloses)}; {amount} each time"
     for name in release.fields:
-        shape = " x ".join(_size(size, n_columns) for size in release.shapes.get(name, ()))
+        shape = " x ".join(_in_columns(size, n_columns) for size in release.shapes.get(name, ()))
         yield f"    {name}: {shape or 'one number'}"
 
 
-def _size(size: Size, n_columns: int) -> str:
+def _in_columns(size: Size, n_columns: int) -> str:
     if isinstance(size, Columns):
         return str(size.times * n_columns + size.plus)
     if isinstance(size, AtMost):
@@ -65,12 +65,12 @@ def _size(size: Size, n_columns: int) -> str:
 
 
 def allowed(name: PartyId, policy: Policy, rows: OwnRows) -> Iterator[str]:
-    """That the party's policy and rows were looked at, and nothing is against the run."""
+    """What the party's policy and rows allow, once nothing in them is against the run."""
     n_rows = len(rows.parties.rows)
     yield f"{name} has {n_rows} rows for this."
     if n_rows < policy.min_count and policy.min_count > 1:
         yield (
             f"They are fewer than its minimum count of {policy.min_count}: all about them will be "
-            "held back."
+            "suppressed."
         )
     yield policy.described(name)

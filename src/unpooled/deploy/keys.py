@@ -1,10 +1,10 @@
 """Keys and certificates: who may take part in a run, proven on every connection.
 
-Each party makes its private key at home and sends only a signing request. The authority sees what
-is asked for and signs its name and hosts, nothing else: whatever more a request asks for (to be an
+Each party makes its private key at home and sends only a signing request. The authority is shown
+the request's name and hosts and signs these, nothing else: whatever more a request has (to be an
 authority itself, say) is left out. The plan then pins each party's certificate by `fingerprint`.
 
-Keys are ECDSA on P-256, which every TLS library speaks; Ed25519 is taken too. A certificate without
+Keys are ECDSA on P-256, which every TLS library has; Ed25519 is taken too. A certificate without
 hosts is for a party that only dials: TLS compares the hosts of the side that listens.
 """
 
@@ -49,12 +49,12 @@ _REMEDIES: dict[type[OSError], str] = {
 
 _ODD = x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType
 _BROKEN = (ValueError, TypeError, InternalError, UnsupportedAlgorithm, *_ODD)
-"""What parsers raise when strangers' bytes are not what they should be."""
+"""What parsers raise when bytes from elsewhere are not what they should be."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a party asks the authority to sign, checked: nothing else of its file is ever used."""
+    """What a signing request is for, checked: nothing else of its file is ever used."""
 
     name: str
     hosts: tuple[str, ...]
@@ -129,7 +129,7 @@ def name_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> s
 
 
 def hosts_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, ...]:
-    """The DNS names and addresses that it speaks for; none where a party only dials."""
+    """The DNS names and addresses that it is for; none where a party only dials."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -159,13 +159,13 @@ def load_key(path: FilePath) -> Key:
     key = _parsed(
         path, lambda content: pem.load_pem_private_key(content, None), wanted, secret=True
     )
-    if isinstance(key, Key) and _accepted(key.public_key()):
+    if isinstance(key, Key) and _is_accepted(key.public_key()):
         return key
     raise InputError(f"{path} is {_UNACCEPTED}.")
 
 
 def load_request(path: FilePath) -> Request:
-    """What a signing request asks for, if its sender has the key and the names are sound."""
+    """What a signing request is for, if its sender has the key and the names are sound."""
 
     def parse(content: bytes) -> tuple[x509.CertificateSigningRequest, object, bool]:
         request = x509.load_pem_x509_csr(content)
@@ -174,7 +174,7 @@ def load_request(path: FilePath) -> Request:
 
     wanted = "sound signing request in PEM form; give a .csr file from `unpooled keys request`"
     request, key, signed = _parsed(path, parse, wanted)
-    if not _accepted(key):
+    if not _is_accepted(key):
         raise InputError(f"{path} is for {_UNACCEPTED}.")
     if not signed:
         raise InputError(
@@ -199,7 +199,7 @@ def load_ca(folder: FilePath) -> tuple[x509.Certificate, Key]:
 def _parsed(
     path: FilePath, parse: Callable[[bytes], Parsed], wanted: str, *, secret: bool = False
 ) -> Parsed:
-    content = _read(path, secret)
+    content = _read_small(path, secret)
     try:
         with warnings.catch_warnings():  # odd lengths of names are refused by `check_name`
             warnings.simplefilter("ignore")
@@ -208,7 +208,7 @@ def _parsed(
         raise InputError(f"{path} is no {wanted}.") from error
 
 
-def _read(path: FilePath, secret: bool) -> bytes:
+def _read_small(path: FilePath, secret: bool) -> bytes:
     try:
         with open(path, "rb") as file:
             if secret and os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
@@ -219,7 +219,7 @@ def _read(path: FilePath, secret: bool) -> bytes:
         raise InputError(f"{path} {remedy}.") from error
 
 
-def _accepted(key: object) -> TypeGuard[PublicKey]:
+def _is_accepted(key: object) -> TypeGuard[PublicKey]:
     if isinstance(key, ec.EllipticCurvePublicKey):
         return isinstance(key.curve, ec.SECP256R1)
     return isinstance(key, ed25519.Ed25519PublicKey)

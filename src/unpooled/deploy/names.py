@@ -1,4 +1,4 @@
-"""Names of parties and places on the network, as plans, keys and certificates spell them."""
+"""Names of parties, hosts and endpoints, as plans, keys and certificates spell them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _host(text: str) -> str:
 
 
 def check_endpoint(endpoint: str, where: str) -> tuple[str, int]:
-    """Host and port of a place where somebody listens."""
+    """Host and port of an endpoint, which ``where`` calls in a refusal."""
     host, colon, port = endpoint.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if (

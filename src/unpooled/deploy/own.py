@@ -1,4 +1,4 @@
-"""A party's own file: what it brings to a run and what it lets out. It never leaves the party.
+"""A party's own file, which never leaves it: its data, its keys and its policy.
 
 All of it is optional, and the command line's options win over it::
 
@@ -22,7 +22,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unpooled.deploy.plan import Plan, read_toml
+from unpooled.deploy.plan import Plan
+from unpooled.deploy.toml_file import read_toml
 from unpooled.errors import InputError, UnpooledError
 from unpooled.privacy.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, RunRequest
 from unpooled.types import PartyId
@@ -33,7 +34,7 @@ _CAPS = tuple(cap.name for cap in fields(Deployment))
 
 @dataclass(frozen=True)
 class Own:
-    """What the file says; paths are relative to the folder it is in."""
+    """What the file has; its paths are relative to the folder it is in."""
 
     data: Path | None = None
     weights: str | None = None
@@ -56,10 +57,10 @@ def read_own(path: Path | None) -> Own:
             raise InputError(f"{source} has {key} = {value!r}; give text in quotes.")
     places = {key: path.parent / content[key] for key in _PATHS if key in content}
     named = {key: content[key] for key in _NAMED if key in content}
-    return Own(**places, **named, policy=_policy(content.get("policy", {}), source))
+    return Own(**places, **named, policy=_read_policy(content.get("policy", {}), source))
 
 
-def _policy(table: Any, source: str) -> Policy:
+def _read_policy(table: Any, source: str) -> Policy:
     if not isinstance(table, dict):
         raise InputError(f"{source} has policy = {table!r}; write a table [policy].")
     rest = dict(table)

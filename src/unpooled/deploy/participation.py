@@ -1,4 +1,4 @@
-"""Who took part in a run, in words for its owner and in the manifest."""
+"""Who took part in a run: in sentences for a person, and in the manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unpooled.types import PartyId
 
 
 def attended(plan: Plan, members: Collection[PartyId]) -> dict[str, Any]:
-    """What a manifest says of who is in the result."""
+    """The entries of a manifest on who is in the result."""
     return {
         "took_part": [name for name in plan.names if name in members],
         "missing": [name for name in plan.names if name not in members],
@@ -23,7 +23,7 @@ def attended(plan: Plan, members: Collection[PartyId]) -> dict[str, Any]:
 
 
 def refuse_too_few(plan: Plan, members: Collection[PartyId]) -> None:
-    """Says, once all is written, that the result is not the one that was agreed on."""
+    """Refuses, once all is written, a result with fewer parties than the plan asks for."""
     if len(members) < plan.min_parties:
         missing = [name for name in plan.names if name not in members]
         raise TooFewParties(
@@ -33,7 +33,7 @@ def refuse_too_few(plan: Plan, members: Collection[PartyId]) -> None:
         )
 
 
-def star_in_words(
+def star_sentences(
     names: Sequence[PartyId],
     members: Collection[PartyId],
     left: Mapping[PartyId, str] = MappingProxyType({}),
@@ -48,34 +48,34 @@ def star_in_words(
     ]
 
 
-def mesh_in_words(names: Sequence[PartyId], peer: MeshPeer) -> list[str]:
+def mesh_sentences(names: Sequence[PartyId], peer: MeshPeer) -> list[str]:
     """What it means for a peer's result that somebody was missing, for a while or to the end."""
     participation, members = peer.participation, peer.members
-    said = [_missing(names, name, peer) for name in names if name not in members]
+    sentences = [_missing(names, name, peer) for name in names if name not in members]
     for other, spans in participation["not_heard"].items():
         if other in members:
             missed = sum(end - first + 1 for first, end in spans)
-            said.append(
+            sentences.append(
                 f"{other} was not heard in {missed} of {participation['exchanges']} exchanges, the "
                 f"last of them {spans[-1][1]}; it was there at the end, so its rows count in full "
                 "if the run came to rest after that."
             )
     if participation["asleep"]:
         missed = sum(end - first + 1 for first, end in participation["asleep"])
-        said.append(f"{peer.name} itself missed {missed} exchanges.")
-    return said
+        sentences.append(f"{peer.name} itself missed {missed} exchanges.")
+    return sentences
 
 
 def _missing(names: Sequence[PartyId], name: PartyId, peer: MeshPeer) -> str:
     neighbour = peer.neighbours.get(name)
     why = f" ({neighbour.left})" if neighbour is not None and neighbour.left is not None else ""
-    since = peer.attendance.missing_since(names.index(name))
+    since = peer.membership.missing_since(names.index(name))
     if since == 0:
         return f"{name} was never heard{why}: none of its rows are in the result."
     if since is None:
         return (
-            f"{name} did not say that it came to the end{why}: whether its rows are in the result "
-            "is not known."
+            f"{name} sent no notice that it came to the end{why}: whether its rows are in the "
+            "result is not known."
         )
     return (
         f"{name} was not heard from exchange {since} to the end{why}: its rows count only as far "

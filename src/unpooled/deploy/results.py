@@ -18,12 +18,12 @@ from unpooled.deploy.plan import Plan
 from unpooled.errors import ProtocolError
 from unpooled.estimators.base import CentersEstimator
 from unpooled.kernels.assignment.centers import label
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
 from unpooled.persistence.file import write
 from unpooled.preprocessing import StandardScaler
 from unpooled.preprocessing.carrying import carry_scaler
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
+from unpooled.protocols.prepare.standardise import MEAN, SCALE
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.serving import serving
 from unpooled.types import Body, FloatArray, IntArray
@@ -82,7 +82,7 @@ def write_model(
         model._keep_embedding(result)
         if not shared_only:
             model._keep(result)
-    if isinstance(plan.protocol, Standardised):
+    if plan.standardise:
         scaler = StandardScaler()
         scaler.mean_, scaler.scale_ = np.array(result[MEAN]), np.array(result[SCALE])
         carry_scaler(model, _with_columns(scaler, plan))

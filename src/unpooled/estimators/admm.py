@@ -1,4 +1,4 @@
-"""The front door to k-means by ADMM."""
+"""The estimator of peer-to-peer k-means by ADMM, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unpooled.checks import number, number_or, whole
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, SquaredEuclidean
 from unpooled.protocols.mesh import admm
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 
 
 class ADMMKMeans(MeshEstimator):
@@ -24,8 +24,8 @@ class ADMMKMeans(MeshEstimator):
         Weighs agreement against fit while users are on the way; it changes the path, not the fixed
         points. "auto" is the weight of a cluster at the largest user.
     graph : str, networkx graph, adjacency matrix or None, default="ring"
-        Who talks to whom: "ring", "path", "star", "complete" or a graph; None for users that
-        cluster in isolation.
+        Which users are neighbours: "ring", "path", "star", "complete" or a graph; None for users
+        that cluster in isolation.
     init : str or array of shape (K, d) or (m, K, d), default="dkm+c"
         Where centres start: "dkm+c", "tree", "k-means++", "random", or given for all users alike or
         for each; "tree" merges parties' own clusters along a tree into centres from which all start
@@ -35,7 +35,7 @@ class ADMMKMeans(MeshEstimator):
     max_rounds : int, default=1000
         Most rounds.
     tol : float, default=1e-6
-        Stop when no row changes cluster and no centre has further to go, as far as a user can tell,
+        Stop when no row changes cluster and no centre, as far as a user knows, has further to go
         than this times the largest spread of a party's rows; 0 runs all rounds.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
         What parties let out. Under "deployment" no rows leave, so ``init`` is "tree", whose
@@ -107,7 +107,7 @@ class ADMMKMeans(MeshEstimator):
     def _loss(self) -> Loss:
         return SquaredEuclidean()
 
-    def _protocol(self, start: Start, loss: Loss) -> admm.ADMMKMeans:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> admm.ADMMKMeans:
         return admm.ADMMKMeans(
             start=start,
             eta=number_or("auto", "eta", self.eta),

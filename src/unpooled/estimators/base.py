@@ -21,7 +21,7 @@ from unpooled.errors import InputError
 from unpooled.estimators import prepared
 from unpooled.types import Array, FloatArray, IntArray, PerRow
 
-Key = TypeVar("Key")
+PartyKey = TypeVar("PartyKey")
 
 
 class Frame(Protocol):
@@ -55,7 +55,7 @@ class CentersEstimator(
 
     @abstractmethod
     def _cost(self, table: Table) -> float:
-        """What the table's rows pay for ``cluster_centers_``, as the method counts."""
+        """The cost of the table's rows at ``cluster_centers_``, as the method counts it."""
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Clusters the rows of all parties without putting them together.
@@ -84,7 +84,7 @@ class CentersEstimator(
         return self
 
     @overload
-    def predict(self, X: Mapping[Key, Any]) -> dict[Key, IntArray]: ...
+    def predict(self, X: Mapping[PartyKey, Any]) -> dict[PartyKey, IntArray]: ...
     @overload
     def predict(self, X: Array | Frame) -> IntArray: ...
     @overload
@@ -106,7 +106,7 @@ class CentersEstimator(
         return table.restore(self._labels(table.parties.rows))
 
     @overload
-    def transform(self, X: Mapping[Key, Any]) -> dict[Key, FloatArray]: ...
+    def transform(self, X: Mapping[PartyKey, Any]) -> dict[PartyKey, FloatArray]: ...
     @overload
     def transform(self, X: Array | Frame) -> FloatArray: ...
     @overload
@@ -133,12 +133,12 @@ class CentersEstimator(
     def score(
         self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None
     ) -> float:
-        """Minus what the rows of ``X`` pay for ``cluster_centers_``: higher is better.
+        """Minus the cost of the rows of ``X`` at ``cluster_centers_``: higher is better.
 
-        Rows pay as the method counts: squared distances to the nearest centre unless its own text
-        says otherwise. More clusters always cost less, so a search over ``n_clusters`` by this
-        score takes the most it may; and costs measured in different spaces or by different losses
-        do not compare.
+        The cost is the method's own: squared distances to the nearest centre unless its docstring
+        has another. More clusters always cost less, so a search over ``n_clusters`` by this score
+        takes the most it may; and costs measured in different spaces or by different losses do not
+        compare.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class CentersEstimator(
         y : None
             Ignored.
         groups : array of shape (n,) or str, default=None
-            As in ``fit``; whose a row is does not change what it pays.
+            As in ``fit``; the cost of a row is the same whichever party it belongs to.
         sample_weight : array of shape (n,), or list, tuple or dict of these, default=None
             A weight for each row, in the container of ``X``; None weighs all rows alike.
 

@@ -1,26 +1,27 @@
-"""The front door to distributed coresets."""
+"""The estimator of k-means and k-median on distributed coresets, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from unpooled.checks import one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.graphs.trees import SpanningTree
 from unpooled.kernels.lloyd.coreset import row_costs
 from unpooled.protocols.star import coreset
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 class CoresetKMeans(StarEstimator):
     """k-means or k-median on a weighted sample that stands for all rows (Balcan et al. 2013).
 
-    Parties say what their own clustering costs them, then draw rows in proportion to it. These
+    Parties send the cost of their own clustering, then draw rows in proportion to it. These
     ``coreset_size`` rows in all, and at most ``n_clusters`` centres of each party, are weighted so
     that every clustering costs on average what it costs on all rows; see
     :mod:`unpooled.protocols.star.coreset`. **The rows drawn leave as they are**, which
@@ -33,10 +34,10 @@ class CoresetKMeans(StarEstimator):
     coreset_size : int, default=500
         Rows drawn in all, with replacement; errors fall as its square root.
     objective : {"kmeans", "kmedian"}, default="kmeans"
-        What rows pay: squared distances, or distances.
+        The cost of a row: its squared distance, or its distance.
     graph : str, networkx graph, adjacency matrix or None, default=None
-        None for a coordinator that hears all parties; else "ring", "path", "star", "complete" or a
-        graph, along whose lowest breadth-first tree everything is passed on to the party at its
+        None for a coordinator that all parties send to; else "ring", "path", "star", "complete" or
+        a graph, along whose lowest breadth-first tree everything is passed on to the party at its
         root, seen by the parties on the way: the same result, see :mod:`unpooled.simulate.relay`.
     n_init : int or "auto", default=10
         Starts of every clustering, the parties' and the last one; "auto" makes 10.
@@ -54,7 +55,7 @@ class CoresetKMeans(StarEstimator):
     labels_ : array of shape (n,), or list, tuple or dict of these
         The cluster of each row, in the container of ``X``.
     inertia_ : float
-        What all rows pay: the sum of w times squared distances, for k-median of distances;
+        The cost of all rows: the sum of w times squared distances, for k-median of distances;
         ``score`` is minus that.
     coreset_ : array of shape (n, d)
         The sample.
@@ -63,11 +64,11 @@ class CoresetKMeans(StarEstimator):
     n_rounds_ : int
         Rounds of messages.
     history_ : dict of arrays
-        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+        ``received``, the size of the coreset with centres, and its ``cost``.
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)
@@ -132,5 +133,5 @@ class CoresetKMeans(StarEstimator):
     def _cost(self, table: Table) -> float:
         if self.objective == "kmeans":
             return super()._cost(table)
-        paid, _ = row_costs(table.parties.rows, self.cluster_centers_, 1)
-        return float((table.parties.weights * paid).sum())
+        costs, _ = row_costs(table.parties.rows, self.cluster_centers_, 1)
+        return float((table.parties.weights * costs).sum())

@@ -1,22 +1,22 @@
-"""The front door to DGC."""
+"""The estimator of DGC, peer-to-peer gradient clustering, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from unpooled.checks import number, number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
 from unpooled.losses import Loss, resolve
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
-from unpooled.types import Parties
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 
 
 class DGC(MeshEstimator):
-    """Peer-to-peer gradient clustering: users keep their rows and talk to their neighbours.
+    """Peer-to-peer gradient clustering: users keep their rows and exchange centres with neighbours.
 
-    Lowers J_rho = 1/rho (what rows pay for their user's centres) + 1/2 (squared distance of
+    Lowers J_rho = 1/rho (the cost of rows at their user's centres) + 1/2 (squared distance of
     centres over the graph's edges); see :mod:`unpooled.protocols.mesh.dgc`.
 
     Parameters
@@ -24,14 +24,14 @@ class DGC(MeshEstimator):
     n_clusters : int, default=8
         Number of clusters.
     loss : {"kmeans", "huber", "logistic", "fair"} or Loss, default="kmeans"
-        What rows pay for the centre nearest to them; objects are those of :mod:`unpooled.losses`.
+        The cost of a row at the centre nearest to it; objects are those of :mod:`unpooled.losses`.
     metric : "euclidean" or losses.Mahalanobis, default="euclidean"
         How distances are measured.
     rho : float, default=10.0
         How much users agree; centres differ by O(1/rho), and rounds needed grow with rho.
     graph : str, networkx graph, adjacency matrix or None, default="ring"
-        Who talks to whom: "ring", "path", "star", "complete" or a graph; None for users that
-        cluster in isolation.
+        Which users are neighbours: "ring", "path", "star", "complete" or a graph; None for users
+        that cluster in isolation.
     init : str or array of shape (K, d) or (m, K, d), default="dkm+c"
         Where centres start: "dkm+c", "tree", "k-means++", "random", or given for all users alike or
         for each; "tree" merges parties' own clusters along a tree into centres from which all start
@@ -51,7 +51,7 @@ class DGC(MeshEstimator):
     max_rounds : int, default=1000
         Most rounds.
     tol : float, default=1e-6
-        Stop when no row changes cluster and no centre has further to go, as far as a user can tell,
+        Stop when no row changes cluster and no centre, as far as a user knows, has further to go
         than this times the largest spread of a party's rows; 0 runs all rounds.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
         What parties let out. Under "deployment" no rows leave, so ``init`` is "tree", whose
@@ -138,13 +138,13 @@ class DGC(MeshEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _start(self, n_clusters: int, parties: Parties) -> Start:
+    def _start(self, n_clusters: int, parties: Parties) -> InitialCenters:
         return options.start(self.init, self.init_rounds, n_clusters, parties, self.align)
 
     def _loss(self) -> Loss:
         return resolve(self.loss, self.metric)
 
-    def _protocol(self, start: Start, loss: Loss) -> dgc.DGC:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> dgc.DGC:
         return dgc.DGC(
             start=start,
             loss=loss,

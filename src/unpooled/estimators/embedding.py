@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.checks import whole
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.errors import InputError
 from unpooled.estimators.star import StarEstimator
@@ -17,7 +18,7 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.serving import serving
 from unpooled.simulate import Run
 from unpooled.simulate.options import Options
-from unpooled.types import Body, FloatArray, Parties, PerRow
+from unpooled.types import Body, FloatArray, PerRow
 
 
 class EmbeddingEstimator(StarEstimator):

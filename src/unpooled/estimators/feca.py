@@ -1,14 +1,15 @@
-"""The front door to FeCA."""
+"""The estimator of FeCA, one-shot k-means by radii, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from unpooled.checks import flag, one_of, whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import feca
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 class FeCA(StarEstimator):
@@ -54,7 +55,7 @@ class FeCA(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -1,4 +1,4 @@
-"""The front door to federated k-means."""
+"""The estimator of federated k-means, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.history import History
@@ -17,9 +18,9 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared import drawn_starts
 from unpooled.simulate import Options, Run
-from unpooled.types import Body, FloatArray, Parties
+from unpooled.types import Body, FloatArray
 
-_STARTS = ("one-shot", *drawn_starts.NAMES)
+_INIT_NAMES = ("one-shot", *drawn_starts.NAMES)
 
 
 class FederatedKMeans(StarEstimator):
@@ -76,7 +77,7 @@ class FederatedKMeans(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)
@@ -123,9 +124,9 @@ class FederatedKMeans(StarEstimator):
     ) -> OneShotKMeans | drawn_starts.DrawnStarts | FloatArray:
         n_init = self._n_starts()
         if isinstance(self.init, str):
-            if self.init not in _STARTS:
+            if self.init not in _INIT_NAMES:
                 raise InputError(
-                    f"init={self.init!r} is not known; give {', '.join(map(repr, _STARTS))}, a "
+                    f"init={self.init!r} is not known; give {', '.join(map(repr, _INIT_NAMES))}, a "
                     "callable or an array of starting centres."
                 )
             if self.init == "one-shot":

@@ -1,16 +1,17 @@
-"""The front door to federated fuzzy c-means."""
+"""The estimator of federated fuzzy c-means, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from unpooled.checks import number, one_of, whole, whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.kernels.lloyd.fuzzy import fuzzy_cost, memberships
 from unpooled.protocols.star import fuzzy
-from unpooled.types import Body, FloatArray, Parties, PerRow
+from unpooled.types import Body, FloatArray, PerRow
 
 
 class FuzzyCMeans(StarEstimator):
@@ -67,7 +68,7 @@ class FuzzyCMeans(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

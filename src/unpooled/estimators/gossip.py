@@ -1,4 +1,4 @@
-"""The front door to peer-to-peer k-means by gossiped sums."""
+"""The estimator of peer-to-peer k-means by gossiped sums, a thin layer over its protocols."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.mesh import MeshEstimator
@@ -14,8 +15,7 @@ from unpooled.losses import Bregman, DistanceLoss, Loss, resolve
 from unpooled.protocols.mesh.base import MeshProtocol
 from unpooled.protocols.mesh.gossip import GossipKMeans as Consensus
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
-from unpooled.types import Parties
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 
 
 class GossipKMeans(MeshEstimator):
@@ -25,7 +25,7 @@ class GossipKMeans(MeshEstimator):
     between Lloyd steps: all of them end with the same centres, a Lloyd point of all rows. See
     :mod:`unpooled.protocols.mesh.gossip` for how, what holds when users fail, and what neighbours
     can read. With a finite ``rho`` users keep centres of their own, as near to each other as
-    ``rho`` says: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see
+    ``rho`` asks for: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see
     :mod:`unpooled.protocols.mesh.second_order`).
 
     Parameters
@@ -33,12 +33,12 @@ class GossipKMeans(MeshEstimator):
     n_clusters : int, default=8
         Number of clusters.
     loss : {"kmeans", "huber", "logistic", "fair"} or Loss, default="kmeans"
-        What rows pay for the centre nearest to them; objects are those of :mod:`unpooled.losses`.
+        The cost of a row at the centre nearest to it; objects are those of :mod:`unpooled.losses`.
     metric : "euclidean" or losses.Mahalanobis, default="euclidean"
         How distances are measured.
     graph : str, networkx graph, adjacency matrix or None, default="ring"
-        Who talks to whom: "ring", "path", "star", "complete" or a graph; None for users that
-        cluster in isolation.
+        Which users are neighbours: "ring", "path", "star", "complete" or a graph; None for users
+        that cluster in isolation.
     rho : float or None, default=None
         None for users that agree, or how much they do, as in :class:`unpooled.DGC`.
     topology : {"shared", "private"}, default="shared"
@@ -61,7 +61,7 @@ class GossipKMeans(MeshEstimator):
         the rows; 0 runs all rounds.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
         What parties let out. Under "deployment" the start's clusters have its minimum count; sums
-        over few rows cannot be kept back in a mesh.
+        over few rows cannot be suppressed in a mesh.
     verbose : int, default=0
         Whether to print what is noted of every round.
     random_state : int, RandomState, Generator or None, default=None
@@ -152,14 +152,16 @@ class GossipKMeans(MeshEstimator):
             f", and {loss.name} is none; use DGC for it."
         )
 
-    def _start(self, n_clusters: int, parties: Parties) -> Start:
+    def _start(self, n_clusters: int, parties: Parties) -> InitialCenters:
         n_init = options.starts(self.n_init)
         if isinstance(self.init, str):
             one_of("init", self.init, ("tree",))
-            return Start(n_clusters, "tree", n_init=n_init)
-        return Start(n_clusters, options.given_centers(self.init, n_clusters, parties, "tree"))
+            return InitialCenters(n_clusters, "tree", n_init=n_init)
+        return InitialCenters(
+            n_clusters, options.given_centers(self.init, n_clusters, parties, "tree")
+        )
 
-    def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> MeshProtocol:
         max_rounds, tol = whole("max_rounds", self.max_rounds, 1), number("tol", self.tol)
         topology = one_of("topology", self.topology, ("shared", "private"))
         averaging = one_of("averaging", self.averaging, ("gossip", "tree"))

@@ -23,8 +23,8 @@ class History:
     """How the cost is called in print."""
 
     def __init__(self, verbose: Any = 0) -> None:
-        said = int(verbose) if isinstance(verbose, bool | np.bool_) else verbose
-        self._verbose = whole("verbose", said, 0) > 0
+        level = int(verbose) if isinstance(verbose, bool | np.bool_) else verbose
+        self._verbose = whole("verbose", level, 0) > 0
         self._begun = False
         self._rounds: dict[str, list[float]] = defaultdict(list)
 
@@ -40,20 +40,20 @@ class History:
     def _say(self, number: int, values: Mapping[str, float]) -> None:
         if not self._verbose:
             return
-        words = ", ".join(
+        line = ", ".join(
             f"{self._cost if name == 'cost' else name} {value:.9g}"
             for name, value in values.items()
         )
         if "movement" not in values:  # what came before the first iteration, or of one round only
-            print(words)
+            print(line)
             return
         if not self._begun:
             print("Initialization complete")
         self._begun = True
-        print(f"Iteration {number}, {words}.")
+        print(f"Iteration {number}, {line}.")
 
     def converged(self, iterations: int, movement: float) -> None:
-        """Says that the last iteration moved centres by no more than the tolerance."""
+        """Prints that the last iteration moved centres by no more than the tolerance."""
         if self._verbose:
             how = f"center shift {movement:.9g} within tolerance"
             print(

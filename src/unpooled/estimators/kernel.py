@@ -1,4 +1,4 @@
-"""The front door to kernel k-means."""
+"""The estimator of kernel k-means, a thin layer over its protocols."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import flag, number, number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
-from unpooled.protocols.prepare.dspgd import CompressedDSPGD, UncompressedDSPGD
+from unpooled.protocols.prepare.dspgd import CompressedDSPGD
+from unpooled.protocols.prepare.dspgd_uncompressed import UncompressedDSPGD
 from unpooled.protocols.prepare.kernel import Kernel, Solver
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans as Protocol
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 SOLVERS = ("block-krylov", "dspgd")
 FINAL = ("one-shot", "lloyd", "coreset")
@@ -31,7 +34,7 @@ _BLOCK = 4
 _LEAST = 200
 """Features to draw at least, since 2 d are too few where columns are."""
 _LOCAL = 3
-"""Times ``n_clusters``: centroids of a party. They are short, and tell more optima apart."""
+"""Times ``n_clusters``: centroids of a party. They are short, and distinguish more optima."""
 
 
 class KernelKMeans(EmbeddingEstimator):
@@ -39,7 +42,7 @@ class KernelKMeans(EmbeddingEstimator):
 
     Parties make the same D random features z(x) from a shared seed, find with the coordinator the
     ``n_components`` directions in which the features of all rows spread most, and cluster their
-    rows in these; see :mod:`unpooled.protocols.prepare.kernel_kmeans`.
+    rows in these; see :mod:`unpooled.protocols.prepare.kernel_map`.
 
     ``solver="block-krylov"`` draws features once and needs two or three rounds of sums of about D x
     s numbers (:mod:`unpooled.protocols.prepare.krylov`). ``solver="dspgd"`` is federated kernel
@@ -50,7 +53,7 @@ class KernelKMeans(EmbeddingEstimator):
     **What the coordinator learns.** Of every party: how many rows it has, their mean and their
     scatter, from ``gamma="mean-distance"``. Then sums over all its rows of products of features,
     as many as it asks for: at most the party's Gram matrix, Σ z(x) z(x)', D x D. Features being
-    known to everybody, this tells **whether a given row is among a party's, exactly, if it has
+    known to everybody, this discloses **whether a given row is among a party's, exactly, if it has
     fewer than D rows**, and the rows themselves if they are a handful. Only the sum over parties is
     needed, so adding up securely would hide it; that is not done here. With many more rows than D
     such a test is worth little. Last, what ``final`` sends, about embedded rows: "one-shot"
@@ -73,7 +76,7 @@ class KernelKMeans(EmbeddingEstimator):
     n_features : int or None, default=None
         D; None: max(2 d, 4 ``n_components``), and at least 200.
     n_components : int or None, default=None
-        Directions, s; None: ``n_clusters``, which are the fewest for dspgd.
+        Directions, s; None: ``n_clusters``, the least that dspgd takes.
     max_rounds : int or None, default=None
         For block-krylov products with a block of vectors (None: 2 for up to 4 directions, else 3);
         for dspgd iterations T (None: 20).
@@ -136,7 +139,7 @@ class KernelKMeans(EmbeddingEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)
@@ -199,7 +202,7 @@ class KernelKMeans(EmbeddingEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
+    def _protocol(self, n_clusters: int, parties: Parties) -> Then:
         fast = one_of("solver", self.solver, SOLVERS) == "block-krylov"
         s = self.n_components
         s = n_clusters if s is None else whole("n_components", s, 1)
@@ -208,23 +211,23 @@ class KernelKMeans(EmbeddingEstimator):
         rounds = default if self.max_rounds is None else whole("max_rounds", self.max_rounds, 1)
         solver: Solver
         if fast:
-            # Three products with somewhat fewer vectors than directions are sought tell more per
-            # number sent than two with as many.
+            # Per number sent, three products with somewhat fewer vectors than directions are sought
+            # find these better than two with as many.
             block = max(_BLOCK, s if rounds == 1 else ceil(5 * s / 6))
             solver = BlockKrylov(kernel, s, min(block, kernel.n_features), rounds)
         else:
             solver = self._dspgd(kernel, n_clusters, s, rounds)
         inner = self._inner(n_clusters, fast)
-        return Protocol(
+        preparation = KernelMap(
             kernel,
             number_or("mean-distance", "gamma", self.gamma),
-            inner,
             solver,
             n_components=s,
             draws=1 if fast else rounds,
             power=number("power", self.power, most=0.5),
             normalise=flag("normalise", self.normalise),
         )
+        return Then(preparation, inner)
 
     def _kernel(self, n_columns: int, s: int, fast: bool) -> Kernel:
         name = one_of("kernel", self.kernel, KERNELS)

@@ -1,4 +1,4 @@
-"""The front door to k-means on distributed kernel PCA."""
+"""The estimator of k-means on distributed kernel PCA, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.checks import number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator
 from unpooled.kernels.linalg.features import KERNELS
 from unpooled.protocols.prepare.kernel import Kernel
-from unpooled.protocols.prepare.kernel_pca import KernelPCAKMeans as Protocol
+from unpooled.protocols.prepare.kernel_pca import KernelPCA
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 class KernelPCAKMeans(EmbeddingEstimator):
@@ -43,7 +45,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
     sketch : int, default=50
         t, the numbers that stand for a row where leverage scores are found.
     width : int, default=250
-        p, the columns into which a party adds up what it says of all its rows.
+        p, the columns into which a party adds up what it sends about all its rows.
     coreset_size : int, default=1000
         Embedded rows drawn in all.
     n_init : int or "auto", default=10
@@ -80,7 +82,7 @@ class KernelPCAKMeans(EmbeddingEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)
@@ -129,21 +131,21 @@ class KernelPCAKMeans(EmbeddingEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
+    def _protocol(self, n_clusters: int, parties: Parties) -> Then:
         name = one_of("kernel", self.kernel, KERNELS)
         # As published: independent frequencies with phases, so that their number may be odd.
         kernel = Kernel(name, whole("n_features", self.n_features, 1), "independent", "phase")
         size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         n_points = whole("n_points", self.n_points, 1)
-        return Protocol(
+        preparation = KernelPCA(
             kernel,
             number_or("mean-distance", "gamma", self.gamma),
-            CoresetKMeans(n_clusters, size, n_init=n_init),
             self._n_components(n_clusters, n_points),
             n_points,
             whole("sketch", self.sketch, 1),
             whole("width", self.width, 1),
         )
+        return Then(preparation, CoresetKMeans(n_clusters, size, n_init=n_init))
 
     def _n_components(self, n_clusters: int, n_points: int) -> int:
         given = self.n_components

@@ -1,4 +1,4 @@
-"""The front door to k-FED."""
+"""The estimator of k-FED, a one-shot k-means, a thin layer over its protocol."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from math import ceil, sqrt
 from typing import Any, Literal
 
 from unpooled.checks import whole_or_none
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import kfed
-from unpooled.types import Parties
 
 
 class KFED(StarEstimator):
@@ -25,7 +25,7 @@ class KFED(StarEstimator):
         Number of clusters.
     local_clusters : int or None, default=None
         Clusters that parties look for; None: the square root of ``n_clusters`` (what the paper's
-        theory allows), or as many as it takes to hear of ``n_clusters`` at all.
+        theory allows), or as many as it takes to receive ``n_clusters`` at all.
     n_init : int or "auto", default=10
         Starts of each party's own k-means; "auto" makes 10.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
@@ -50,7 +50,7 @@ class KFED(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

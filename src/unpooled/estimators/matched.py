@@ -1,13 +1,13 @@
-"""The front door to matched averaging."""
+"""The estimator of matched averaging, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import matched
-from unpooled.types import Parties
 
 
 class MatchedAveraging(StarEstimator):
@@ -45,7 +45,7 @@ class MatchedAveraging(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

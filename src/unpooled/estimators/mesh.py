@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.base import CentersEstimator
 from unpooled.estimators.history import History
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.nearest import all_pairs, nearest
 from unpooled.kernels.linalg.products import dot
 from unpooled.losses import Loss, SquaredEuclidean
@@ -21,9 +23,9 @@ from unpooled.messages.message import Note
 from unpooled.metrics import consensus_distance
 from unpooled.parallel import in_chunks
 from unpooled.protocols.mesh.base import MeshProtocol
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray
 
 
 class MeshEstimator(CentersEstimator):
@@ -43,10 +45,10 @@ class MeshEstimator(CentersEstimator):
         """The loss that the options mean, in its metric."""
 
     @abstractmethod
-    def _protocol(self, start: Start, loss: Loss) -> MeshProtocol:
+    def _protocol(self, start: InitialCenters, loss: Loss) -> MeshProtocol:
         """The protocol with the estimator's options, checked."""
 
-    def _start(self, n_clusters: int, parties: Parties) -> Start:
+    def _start(self, n_clusters: int, parties: Parties) -> InitialCenters:
         """Where centres start, checked."""
         return options.start(self.init, self.init_rounds, n_clusters, parties)
 
@@ -133,14 +135,14 @@ class MeshEstimator(CentersEstimator):
         parties, x, loss = table.parties, self.cluster_centers_, self.loss_
         labels = self._labels(parties.rows)
 
-        def paid(span: slice) -> float:
+        def cost_of_rows(span: slice) -> float:
             own, rows = x[labels[span]], parties.rows[span]
             # The loss "kmeans" is half the squared distance, which nobody would call a cost.
             squared = isinstance(loss, SquaredEuclidean)
             each = loss.metric.squared(own - rows) if squared else loss.value(own, rows)
             return dot(parties.weights[span], each)
 
-        return sum(in_chunks(paid, parties.rows.shape))
+        return sum(in_chunks(cost_of_rows, parties.rows.shape))
 
     def _read_new(self, X: Any, groups: Any = None, sample_weight: Any = None) -> Table:
         table = super()._read_new(X, groups, sample_weight)

@@ -1,15 +1,15 @@
-"""The front door to one-shot k-means."""
+"""The estimator of one-shot k-means, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from unpooled.checks import flag, fraction, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.protocols.star import one_shot
-from unpooled.types import Parties
 
 
 class OneShotKMeans(StarEstimator):
@@ -62,7 +62,7 @@ class OneShotKMeans(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -10,13 +10,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled.checks import flag, whole
+from unpooled.data.parties import Parties
 from unpooled.data.tables import LARGEST, Table
 from unpooled.errors import DomainError, InputError
 from unpooled.kernels.lloyd.kmeans import distinct_rows
 from unpooled.losses import Loss
 from unpooled.privacy.policy import POLICIES, Policy, as_policy
-from unpooled.protocols.mesh.shared.starts import NAMES, Start
-from unpooled.types import FloatArray, Parties, PartyId
+from unpooled.protocols.mesh.shared.initial_centers import INIT_NAMES, InitialCenters
+from unpooled.types import FloatArray, PartyId
 
 AUTO_STARTS = 10
 """Starts of a party's own k-means that n_init="auto" stands for."""
@@ -24,17 +25,17 @@ AUTO_STARTS = 10
 
 def start(
     init: Any, init_rounds: Any, n_clusters: int, parties: Parties, align: Any = False
-) -> Start:
+) -> InitialCenters:
     """How centres start, checked against the data's shape."""
     rounds, align = whole("init_rounds", init_rounds, 0), flag("align", align)
     if isinstance(init, str):
-        if init not in NAMES:
+        if init not in INIT_NAMES:
             raise InputError(
-                f"init={init!r} is not known; give one of {', '.join(map(repr, NAMES))} or an "
+                f"init={init!r} is not known; give one of {', '.join(map(repr, INIT_NAMES))} or an "
                 "array of starting centres."
             )
-        return Start(n_clusters, init, rounds, align=align)
-    centers = _centers(init, NAMES)
+        return InitialCenters(n_clusters, init, rounds, align=align)
+    centers = _centers(init, INIT_NAMES)
     shared = (n_clusters, parties.n_features)
     if centers.shape not in (shared, (len(parties), *shared)):
         raise InputError(
@@ -45,7 +46,7 @@ def start(
         raise InputError(
             "align=True has nothing to do: init is one array for all parties; leave align out."
         )
-    return Start(n_clusters, centers, rounds, align=align)
+    return InitialCenters(n_clusters, centers, rounds, align=align)
 
 
 def given_centers(
@@ -80,14 +81,14 @@ def _centers(init: Any, names: Sequence[str]) -> FloatArray:
 def policy(given: Any, names: Sequence[PartyId]) -> Policy | Mapping[PartyId, Policy]:
     """The policy of all parties, or each one's own."""
     if isinstance(given, Mapping):
-        strangers = [name for name in given if str(name) not in names]
-        if strangers:
-            raise InputError(f"policy names {strangers[0]!r}, which is no party; leave it out.")
-        return {str(name): _policy(own) for name, own in given.items()}
-    return _policy(given)
+        unknown = [name for name in given if str(name) not in names]
+        if unknown:
+            raise InputError(f"policy names {unknown[0]!r}, which is no party; leave it out.")
+        return {str(name): _named_policy(own) for name, own in given.items()}
+    return _named_policy(given)
 
 
-def _policy(given: Any) -> Policy:
+def _named_policy(given: Any) -> Policy:
     if isinstance(given, str) and given in POLICIES:
         return POLICIES[given]
     if isinstance(given, str) or not hasattr(given, "review") or isinstance(given, type):
@@ -106,8 +107,8 @@ def starts(n_init: Any, auto: int = AUTO_STARTS) -> int:
 def refuse_too_many_clusters(n_clusters: int, table: Table) -> int | None:
     """K centres need K distinct rows, wherever they are.
 
-    scikit-learn's own checks fit plain tables with fewer, and its k-means warns and goes on; so
-    for a plain table this goes on too, and returns how many distinct rows there are.
+    scikit-learn's own checks fit plain tables with fewer, and its k-means warns and goes on; so for
+    a plain table this goes on too, and returns how many distinct rows there are.
     """
     rows = table.parties.rows
     few = distinct_rows(rows, n_clusters - 1)

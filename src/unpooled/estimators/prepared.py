@@ -24,14 +24,16 @@ from unpooled.types import FloatArray
 _CARRIED = ("preparations_", "prepared_centers_")
 
 
-class Preparation(Protocol):
+class FittedPreparation(Protocol):
     """What a model may carry: something fitted that maps rows."""
 
     def _prepared(self, rows: FloatArray) -> FloatArray:
         """The rows as the method is to see them."""
 
 
-def carry(model: Any, preparations: Sequence[Preparation], in_columns: FloatArray | None) -> None:
+def carry(
+    model: Any, preparations: Sequence[FittedPreparation], in_columns: FloatArray | None
+) -> None:
     """Has a model fitted on prepared rows take raw ones; its centres in columns' units, if any."""
     model.preparations_ = tuple(preparations)
     if in_columns is not None:

@@ -1,17 +1,18 @@
-"""The front door to k-means on random features."""
+"""The estimator of k-means on random features, a thin layer over its protocol."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from unpooled.checks import number_or, one_of, whole
+from unpooled.data.parties import Parties
 from unpooled.estimators import options
 from unpooled.estimators.embedding import EmbeddingEstimator, feature_count
 from unpooled.kernels.linalg.features import FORMS, FREQUENCIES, KERNELS
 from unpooled.protocols.prepare.kernel import Kernel
-from unpooled.protocols.prepare.kernel_kmeans import RandomFeatureKMeans as Protocol
+from unpooled.protocols.prepare.kernel_map import RandomFeatures
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
-from unpooled.types import Parties
 
 
 class RandomFeatureKMeans(EmbeddingEstimator):
@@ -19,7 +20,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
 
     Rows are embedded by the D features themselves and clustered there: no direction among them is
     sought, and every row of the coreset is D wide. See
-    :class:`unpooled.protocols.prepare.kernel_kmeans.RandomFeatureKMeans`. **The rows drawn leave as
+    :class:`unpooled.protocols.prepare.kernel_map.RandomFeatures`. **The rows drawn leave as
     features, which can be solved for the rows**; policy="deployment" refuses that.
 
     Parameters
@@ -65,11 +66,11 @@ class RandomFeatureKMeans(EmbeddingEstimator):
     n_rounds_ : int
         Rounds of messages.
     history_ : dict of arrays
-        ``received``, the size of the coreset with centres, and ``cost``, what it pays.
+        ``received``, the size of the coreset with centres, and its ``cost``.
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        What parties suppressed, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)
@@ -113,11 +114,12 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _protocol(self, n_clusters: int, parties: Parties) -> Protocol:
+    def _protocol(self, n_clusters: int, parties: Parties) -> Then:
         name = one_of("kernel", self.kernel, KERNELS)
         form = one_of("form", self.form, FORMS)
         count = feature_count(whole("n_features", self.n_features, 1), 1, name, form)
         kernel = Kernel(name, count, one_of("frequencies", self.frequencies, FREQUENCIES), form)
         size, n_init = whole("coreset_size", self.coreset_size, 1), options.starts(self.n_init)
         gamma = number_or("mean-distance", "gamma", self.gamma)
-        return Protocol(kernel, gamma, CoresetKMeans(n_clusters, size, n_init=n_init))
+        inner = CoresetKMeans(n_clusters, size, n_init=n_init)
+        return Then(RandomFeatures(kernel, gamma), inner)

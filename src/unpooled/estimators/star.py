@@ -11,6 +11,7 @@ from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled import checks
+from unpooled.data.parties import Parties
 from unpooled.data.tables import Table
 from unpooled.estimators import options, prepared
 from unpooled.estimators.base import CentersEstimator
@@ -18,16 +19,16 @@ from unpooled.estimators.history import History
 from unpooled.kernels.assignment import centers
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Body, FloatArray, IntArray, Parties
+from unpooled.types import Body, FloatArray, IntArray
 
 
 class StarEstimator(CentersEstimator):
     """Reads the data, runs the protocol between its parties, keeps what came of it.
 
-    ``policy`` is the parties' say over what leaves them: "study" (in-process experiments: whatever
-    the method declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object
-    of :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` says, party
-    by party, what was held back for it. ``history_`` has what the coordinator noted: ``received``,
+    ``policy`` decides what may leave parties: "study" (in-process experiments: whatever the method
+    declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object of
+    :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` lists, party by
+    party, what was suppressed for it. ``history_`` has what the coordinator noted: ``received``,
     the number of centroids, and for methods of several rounds ``cost`` and ``movement``.
 
     The model of a run that standardised columns also has ``preparations_``, and takes raw rows; see

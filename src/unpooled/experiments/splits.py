@@ -5,11 +5,11 @@ from __future__ import annotations
 from unpooled import partition
 from unpooled.types import IntArray
 
-PARTIES = 10
+SPLIT_PARTIES = 10
 SPLITS = ("iid", "(0.3)", "(0.1)")
 
 
-def split(y: IntArray, how: str, seed: int, parties: int = PARTIES) -> IntArray:
+def split(y: IntArray, how: str, seed: int, parties: int = SPLIT_PARTIES) -> IntArray:
     """The party of each row: at random, or each class by Dirichlet(alpha)."""
     if how == "iid":
         return partition.iid(len(y), n_parties=parties, random_state=seed)

@@ -1,4 +1,4 @@
-"""Graphs of users: who talks to whom, what one host sees of it, and spanning trees."""
+"""Graphs of users: which links there are, what one host sees of them, and spanning trees."""
 
 from unpooled.graphs.topology import Neighbourhood, Topology
 from unpooled.graphs.trees import SpanningTree

@@ -97,12 +97,12 @@ class SpanningTree:
             found.append(int(self.parents[found[-1]]))
         return found
 
-    def reached(self, awake: BoolArray) -> BoolArray:
-        """Who is connected to the root by parties that are awake: one that is not cuts off all
-        those below it."""
-        reached: BoolArray = awake & (self.parents == -1)
+    def reached(self, up: BoolArray) -> BoolArray:
+        """Which parties are connected to the root by parties that are up: one that is down cuts off
+        all those below it."""
+        reached: BoolArray = up & (self.parents == -1)
         for depth in range(1, self.height + 1):
-            reached |= awake & (self.depths == depth) & reached[self.parents]
+            reached |= up & (self.depths == depth) & reached[self.parents]
         return reached
 
 

@@ -1,8 +1,8 @@
-"""What a row pays for its centre: f(x, y) for a centre x and a row y.
+"""Losses: the cost f(x, y) of a row y at a centre x.
 
 A :class:`DistanceLoss` is a function of the distance t = g(x, y) under a metric, and its gradient
-is ``weight(t) * A (x - y)``. A :class:`Bregman` loss is built from a convex function psi. A loss
-of one's own is a subclass of either, or of :class:`Loss` itself.
+is ``weight(t) * A (x - y)``. A :class:`Bregman` loss is built from a convex function psi. A loss of
+one's own is a subclass of either, or of :class:`Loss` itself.
 
 Every method works on rows: ``x`` and ``y`` are (n, d), one centre per row, and the value of a row
 depends on that row alone, bit for bit, so that users may be split over hosts in any way.
@@ -17,9 +17,9 @@ fair(c)         2 c^2 (t/c - log(1 + t/c))                  2 / (1 + t/c)       
 Bregman         psi(y) - psi(x) - <grad psi(x), y - x>      Hessian psi(x)       given
 ==============  ==========================================  ===================  ============
 
-Smoothness is the largest curvature in x. For the logistic loss it is the maximum over s = t^2 of
-2 sigma(s) + 4 s sigma(s) (1 - sigma(s)), with sigma the logistic function; 2, as sometimes
-printed, is too small.
+Smoothness is the largest curvature in x. For the logistic loss it is the maximum over s = t^2 of 2
+sigma(s) + 4 s sigma(s) (1 - sigma(s)), with sigma the logistic function; 2, as sometimes printed,
+is too small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a metric and a loss are."""
+"""The interfaces of metrics and losses, and the two metrics there are."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Metric:
     def flattened(self, rows: FloatArray) -> FloatArray:
         """The rows in coordinates in which this is the ordinary distance.
 
-        Of the difference of a centre and a row in these coordinates, :meth:`unflattened` makes
-        A (x - y).
+        Of the difference of a centre and a row in these coordinates, :meth:`unflattened` makes A (x
+        - y).
         """
         raise NotImplementedError
 

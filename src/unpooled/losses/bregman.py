@@ -1,4 +1,4 @@
-"""Losses made from a convex function."""
+"""Bregman losses: f(x, y) = psi(y) - psi(x) - <grad psi(x), y - x> for a convex function psi."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from unpooled.types import FloatArray
 class DistanceLoss(Loss):
     """A loss of the distance t = g(x, y) alone, increasing in t.
 
-    A subclass gives ``of_distance``, ``weight`` and ``beta``, the largest curvature of f in x
-    for the Euclidean metric.
+    A subclass gives ``of_distance``, ``weight`` and ``beta``, the largest curvature of f in x for
+    the Euclidean metric.
     """
 
     beta: ClassVar[float]
@@ -84,7 +84,7 @@ class Huber(DistanceLoss):
     beta = 1.0
 
     def __post_init__(self) -> None:
-        _positive("Huber", "delta", self.delta)
+        _refuse_not_positive("Huber", "delta", self.delta)
 
     def of_distance(self, t: FloatArray) -> FloatArray:
         near = np.minimum(t, self.delta)
@@ -98,7 +98,7 @@ class Huber(DistanceLoss):
 class Logistic(DistanceLoss):
     """f = log(1 + exp(t^2)): rows far away count up to twice as much as those at the centre."""
 
-    beta = 2.60163893001175
+    beta = 2.60163893001175  # the maximum that the package's docstring has, found numerically
 
     def of_distance(self, t: FloatArray) -> FloatArray:
         return np.logaddexp(0.0, t * t)
@@ -121,7 +121,7 @@ class Fair(DistanceLoss):
     beta = 2.0
 
     def __post_init__(self) -> None:
-        _positive("Fair", "c", self.c)
+        _refuse_not_positive("Fair", "c", self.c)
 
     def of_distance(self, t: FloatArray) -> FloatArray:
         return 2.0 * self.c**2 * (t / self.c - np.log1p(t / self.c))
@@ -130,6 +130,6 @@ class Fair(DistanceLoss):
         return 2.0 / (1.0 + t / self.c)
 
 
-def _positive(loss: str, name: str, value: float) -> None:
+def _refuse_not_positive(loss: str, name: str, value: float) -> None:
     if not isinstance(value, Real) or not 0 < value <= 1e100:
         raise InputError(f"{loss} needs a finite {name} > 0, not {value!r}.")

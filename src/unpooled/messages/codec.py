@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -64,6 +64,13 @@ class Limits:
 LIMITS = Limits()
 STATE_LIMITS = Limits(max_bytes=2**50)
 """What a party remembers has no bound: it grows with its rows and never travels."""
+
+
+class Encoded(NamedTuple):
+    """A message with its bytes: what was decoded once is not decoded again."""
+
+    message: Message
+    data: bytes
 
 
 def encode(message: Message, limits: Limits = LIMITS) -> bytes:

@@ -39,7 +39,7 @@ def misfit(
     known = dict(lengths or {})
     for name in release.fields:
         if name not in body:
-            if name in release.shapes:
+            if name in release.shapes and name not in release.optional:
                 return f"field {name!r} is missing"
             continue
         wrong = _wrong_type(release, name, body[name])
@@ -65,6 +65,7 @@ def lengths(release: Release, body: Body, users: int | None = None) -> dict[str,
     return {
         size.name: length
         for name, sizes in release.shapes.items()
+        if name in body
         for size, length in zip(sizes, body[name].shape[first:], strict=True)
         if isinstance(size, AtMost) and size.name
     }

@@ -2,8 +2,8 @@
 
 Three of them travel: a coordinator's :class:`Ask`, a party's :class:`Reply`, a peer's
 :class:`Post`. :class:`Summary` is how a party's step hands its answer to the ledger, together with
-which rows it is about; of that, only the arrays travel. :class:`Note` is what an algorithm says
-to the people who run it: it stays where it is made and feeds progress displays and histories.
+which rows it is about; of that, only the arrays travel. :class:`Note` is what an algorithm says to
+the people who run it: it stays where it is made and feeds progress displays and histories.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from unpooled.types import Array, Body, BoolArray, IntArray, in_c_order
 def sealed(body: Mapping[str, Array]) -> Body:
     """The same arrays as read-only views: nobody can change what has been handed on.
 
-    They are in C order, as they are after bytes: what a receiver makes of a message does not
-    depend on the way that it came.
+    They are in C order, as they are after bytes: what a receiver makes of a message does not depend
+    on the way that it came.
     """
     views = {}
     for name, value in body.items():
@@ -83,7 +83,7 @@ class Post:
     Every array has one entry per user of the block along its first axis. ``senders`` marks the
     users that speak; None means all of them. ``to`` marks the links that their words go out on, in
     the order of :attr:`unpooled.graphs.topology.Neighbourhood.ends`; None means all of them.
-    Whoever is not spoken to learns that there is nothing for it.
+    Whoever is not addressed learns that there is nothing for it.
 
     ``times`` is more than 1 for a block that has been through several exchanges on its own, which
     it may if all users are in it and nobody else listens (``Block.alone``): so many, from this

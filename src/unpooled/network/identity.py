@@ -1,7 +1,7 @@
 """Who a party is on the network: its name, its certificate, its key.
 
 A plan names every party's certificate by its fingerprint. A party shows that it is the one by
-signing, with the certificate's key, what both ends of a link have said to each other.
+signing, with the certificate's key, the greetings that both ends of a link have sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unpooled.types import PartyId
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 _ECDSA = ec.ECDSA(hashes.SHA256())
 _UNSIGNED = (InvalidSignature, InternalError, UnsupportedAlgorithm, ValueError, x509.InvalidVersion)
-"""What comes out of a signature that is none, and of certificates that nobody can use."""
+"""What verifying raises: of signatures that do not fit, and of certificates of no use."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Identity:
     """In DER form."""
     key: PrivateKey | None = None
 
-    def sign(self, words: bytes) -> bytes:
+    def sign(self, content: bytes) -> bytes:
         """A signature that :func:`signed` accepts from this party."""
         if self.key is None:
             return b""
         if isinstance(self.key, ec.EllipticCurvePrivateKey):
-            return self.key.sign(words, _ECDSA)
-        return self.key.sign(words)
+            return self.key.sign(content, _ECDSA)
+        return self.key.sign(content)
 
 
 def fingerprint(certificate: bytes) -> str:
@@ -45,14 +45,14 @@ def fingerprint(certificate: bytes) -> str:
     return "sha256:" + sha256(certificate).hexdigest()
 
 
-def signed(certificate: bytes, words: bytes, signature: bytes) -> bool:
-    """Whether the certificate's key has signed these words."""
+def signed(certificate: bytes, content: bytes, signature: bytes) -> bool:
+    """Whether the certificate's key has signed this content."""
     try:
         key = x509.load_der_x509_certificate(certificate).public_key()
         if isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(signature, words, _ECDSA)
+            key.verify(signature, content, _ECDSA)
         elif isinstance(key, ed25519.Ed25519PublicKey):
-            key.verify(signature, words)
+            key.verify(signature, content)
         else:
             return False
     except _UNSIGNED:

@@ -1,4 +1,17 @@
-"""What a peer on a network knows of a neighbour, what goes out to it, and what was heard."""
+"""What a peer on a network knows of a neighbour, what it sends to it, and what it heard.
+
+A neighbour is in one of these states, of which :class:`Neighbour` keeps the marks:
+
+===========  =====================================  ==============================================
+state        mark                                   what an exchange does about it
+===========  =====================================  ==============================================
+running      none                                   waits for its post, ``round_timeout`` at most
+missing      ``lost_since``                         waits still, until ``patience`` is over
+given up     ``lost_since`` before ``patience``     does not wait, until it is heard again
+left         ``left``                               does not wait, until a new process of it comes
+terminated   ``ended``                              goes on with its last post, where that stands
+===========  =====================================  ==============================================
+"""
 
 from __future__ import annotations
 
@@ -8,9 +21,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.graphs.topology import Neighbourhood
-from unpooled.messages.codec import encode
-from unpooled.messages.message import Message, Post
-from unpooled.protocols.mesh.base import Apart, Heard
+from unpooled.messages.codec import Encoded, encode
+from unpooled.messages.message import Post
+from unpooled.protocols.mesh.base import ByNeighbour, Heard
 from unpooled.runtime.spans import Spans
 from unpooled.types import Body, PartyId
 
@@ -28,24 +41,24 @@ class Neighbour:
     status: tuple[int, int] = (NEVER, NEVER)
     """From its status: the exchange it was in, and the last before that in which it heard us."""
     heard: int = NEVER
-    """The last exchange in which it was heard, be it that it had nothing to say."""
-    posts: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
-    """What it said in this exchange and the next."""
+    """The last exchange in which it was heard, be it by an empty post."""
+    posts: dict[int, Encoded] = field(default_factory=dict)
+    """Its posts of this exchange and the next."""
     fits: int = NEVER
-    """The latest exchange whose post was looked at and is as it should be."""
+    """The latest exchange whose post was checked and is as it should be."""
     ended: int | None = None
-    """The last exchange it took part in, once it has said good-bye."""
-    words: tuple[Message, bytes] | None = None
-    """The last it said: what counts once it has ended."""
-    last_word: float = 0.0
+    """The last exchange it took part in, once it has terminated."""
+    last_post: Encoded | None = None
+    """What counts once it has terminated."""
+    heard_at: float = 0.0
     """When anything came from it."""
     lost_since: float | None = None
     left: str | None = None
-    """Why it takes no part, once it has said so; until a new process of it comes."""
+    """Why it takes no part, once it has sent so; until a new process of it comes."""
     knows: frozenset[int] = frozenset()
-    """Peers whose accounts of the run it has (:mod:`unpooled.network.attendance`)."""
+    """Peers whose reports of the run it has (:mod:`unpooled.network.membership`)."""
     resent: float = 0.0
-    """When something was last sent to it once more."""
+    """When something was last retransmitted to it."""
     silent: Spans = field(default_factory=list)
     """Exchanges in which it was not heard."""
 
@@ -56,54 +69,54 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A post of ours: words for those it is addressed to, for the others that there are none."""
+    """A post of ours: whole for those it is addressed to, for the others an empty one."""
 
     post: Post
     plain: bytes
     """The post as it travels."""
-    spoken_to: Collection[PartyId]
+    addressed: Collection[PartyId]
 
     def to(self, name: PartyId) -> bytes:
-        """What this neighbour gets: the words, or a bare post, which has no field."""
-        if name in self.spoken_to:
+        """What this neighbour gets: the post, or one without a field."""
+        if name in self.addressed:
             return self.plain
         return encode(Post(self.post.kind, self.post.round, {}))
 
 
-def spoken_to(post: Post, neighbours: Sequence[PartyId]) -> tuple[PartyId, ...]:
+def addressees(post: Post, neighbours: Sequence[PartyId]) -> tuple[PartyId, ...]:
     """Whom a single user's post is addressed to; its links are in the order of ``neighbours``."""
     if post.to is None:
         return tuple(neighbours)
-    return tuple(name for name, spoken in zip(neighbours, post.to, strict=True) if spoken)
+    return tuple(name for name, addressed in zip(neighbours, post.to, strict=True) if addressed)
 
 
 def heard_by_one(
     near: Neighbourhood,
     own: Body,
-    spoken: Mapping[int, Body],
+    bodies: Mapping[int, Body],
     present: Collection[int] = (),
     ended: Collection[int] = (),
     *,
-    awake: bool = True,
+    up: bool = True,
 ) -> Heard:
-    """What a single user has heard, from those of its neighbours that spoke.
+    """What a single user has heard: bodies by the numbers of the neighbours that sent any.
 
-    ``present`` are those that took part in this exchange, ``ended`` those that had come to their
-    end before; of either some may have no words.
+    ``present`` are those that took part in this exchange, ``ended`` those that had terminated
+    before; of either some may have sent nothing.
     """
     others = near.ends[1].tolist()
-    outer, up = near.outer.tolist(), np.array([awake])
+    outer, running = near.outer.tolist(), np.array([up])
     here = np.array([j in present for j in others], dtype=bool)
     over = np.array([j in ended for j in others], dtype=bool)
-    if len(spoken) == len(outer):
-        return Heard(near.links, own, Apart([spoken[j] for j in outer]), up, here, over)
+    if len(bodies) == len(outer):
+        return Heard(near.links, own, ByNeighbour([bodies[j] for j in outer]), running, here, over)
     nothing = {name: np.zeros_like(value) for name, value in own.items()}
-    words = np.array([j in spoken for j in others], dtype=bool)
-    bodies = [spoken.get(j, nothing) for j in outer]
-    return Heard(near.keep(words), own, Apart(bodies), up, here, over)
+    heard = np.array([j in bodies for j in others], dtype=bool)
+    filled = [bodies.get(j, nothing) for j in outer]
+    return Heard(near.keep(heard), own, ByNeighbour(filled), running, here, over)
 
 
-def alike(one: Body, other: Body) -> bool:
+def same_form(one: Body, other: Body) -> bool:
     """Whether both have the same fields, of the same shapes and types."""
     if one.keys() != other.keys():
         return False

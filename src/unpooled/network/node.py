@@ -31,10 +31,13 @@ from unpooled.errors import (
 )
 from unpooled.messages.codec import LIMITS, Limits
 from unpooled.messages.message import Message, Post
+from unpooled.network.handshake import HELLO
 from unpooled.network.identity import Identity
-from unpooled.network.link import HELLO, Known, Link, Received, Refused, Up
+from unpooled.network.link import Known, Link, Received, Refused, Up
 from unpooled.network.refusal import OLDER
-from unpooled.network.storage.state import StateDirectory
+from unpooled.network.storage.directory import StateDirectory
+from unpooled.network.throttle import worth_logging
+from unpooled.text import printable
 from unpooled.types import Array, PartyId
 
 _LOG = logging.getLogger("unpooled.network")
@@ -134,7 +137,7 @@ class Node:
         """Whose processes the transport has seen come, and go."""
         self._heard_at: dict[PartyId, float] = {}
         self._opened = monotonic()
-        self._told: set[PartyId] = set()
+        self._notified: set[PartyId] = set()
         """Who knows that we are leaving, or has left itself."""
         self._next_tick = 0.0
         for name in others:
@@ -180,7 +183,7 @@ class Node:
         """Counts something that is not taken, and says so in the log: often at first."""
         self.refused[name, reason] += 1
         times = self.refused[name, reason]
-        if times <= 3 or times & (times - 1) == 0:  # then the 4th, 8th, 16th ...
+        if worth_logging(times):
             _LOG.warning("%s (%s, %d times so far)", sentence, reason, times)
 
     def leave(self, why: str, who: PartyId = "", seconds: float = 5.0) -> None:
@@ -188,13 +191,13 @@ class Node:
 
         ``who`` is somebody else without whom it does not go on, if that is why.
         """
-        body = {"who": words(who or self.me.name), "why": words(why)}
+        body = {"who": encode_text(who or self.me.name), "why": encode_text(why)}
         began, again = monotonic(), 0.0
         while (now := monotonic()) < began + seconds:
             untold = [
                 name
                 for name, own in self._links.items()
-                if name not in self._told and (own.up or not own.refuses)
+                if name not in self._notified and (own.up or not own.refuses)
             ]
             there = [n for n in untold if n not in self._gone and (n in self._here or self.up(n))]
             if not untold or (not there and now >= self._opened + _TO_CONNECT):
@@ -240,19 +243,19 @@ class Node:
             self._flush(name)
             self._forget_runs(name)
         if isinstance(event, Up):
-            self._told.discard(name)
+            self._notified.discard(name)
             self._known[name] = own.known
             self._state.write_json("known", self._known)
         if isinstance(event, Received) and event.message.kind == _LEAVING:
             self.send(name, Post(_NOTED, 0, {}), 0)
-            self._told.add(name)  # and it need not know when we leave
-            who, why = spoken(event.message, "who"), spoken(event.message)
+            self._notified.add(name)  # and it need not know when we leave
+            who, why = decode_text(event.message, "who"), decode_text(event.message)
             self._events.append(Left(name, who or name, why))
         elif isinstance(event, Received) and event.message.kind == _NOTED:
-            self._told.add(name)
+            self._notified.add(name)
         elif event is not None:
             if isinstance(event, Refused) and event.reason == OLDER:
-                self._told.add(name)  # it talks to another process of ours
+                self._notified.add(name)  # it talks to another process of ours
             self._events.append(event)
         if isinstance(event, Up) and own.early:
             early, own.early = own.early, b""
@@ -304,7 +307,7 @@ def telling_others(node: Node, why: Callable[[UnpooledError], str] | None = None
 
 
 def why_it_leaves(error: UnpooledError) -> str:
-    """What others are told of an error here: its kind alone, as its words may quote values."""
+    """What others learn of an error here: its kind alone, as its words may quote values."""
     if isinstance(error, QuorumLost):
         return str(error)  # which is about others
     return next(
@@ -321,15 +324,15 @@ def why_it_leaves(error: UnpooledError) -> str:
     )
 
 
-def words(text: str) -> Array:
+def encode_text(text: str) -> Array:
     """Text as numbers, for a message."""
     return np.frombuffer(text[:2000].encode(), np.uint8)
 
 
-def spoken(message: Message, field: str = "why") -> str:
+def decode_text(message: Message, field: str = "why") -> str:
     """The text in a message, without what a terminal would obey."""
     text = message.body.get(field, np.empty(0, np.uint8)).tobytes()[:4000].decode(errors="replace")
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable(text)
 
 
 def _known(state: StateDirectory) -> dict[PartyId, Known]:

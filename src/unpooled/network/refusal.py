@@ -1,7 +1,7 @@
-"""A greeting that is refused is answered: who may not take part is told why, and can trust it.
+"""The signed reply to a greeting that is refused: whoever may not take part learns why.
 
-The answer is signed with the key of the certificate that the plan names, over the hash of the very
-greeting that it refuses, so that nobody else can send a party home, nor can an old refusal.
+It is signed with the key of the certificate that the plan names, over the hash of the very greeting
+that it refuses, so that nobody else can send a party away, nor can an old refusal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from unpooled.errors import MalformedMessage
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Post
 from unpooled.network.identity import Identity, fingerprint, signed
+from unpooled.text import printable
 from unpooled.types import Body, PartyId
 
 REFUSED = "refused"
@@ -28,14 +29,15 @@ _LONGEST = 80
 def refusal(
     me: Identity, incarnation: int, hello: bytes, reason: str, parts: Mapping[str, str]
 ) -> bytes:
-    """The answer to a greeting; ``parts`` is our plan in short, for the other side to compare."""
-    said = json.dumps([reason, dict(parts)]).encode()
+    """The reply to a greeting; ``parts`` is our plan in short, for the other side to compare."""
+    content = json.dumps([reason, dict(parts)]).encode()
     greeting = sha256(hello).digest()
+    signature = me.sign(_signed_part(greeting, content, me.name))
     body = {
         "greeting": np.frombuffer(greeting, np.uint8),
-        "said": np.frombuffer(said, np.uint8),
+        "said": np.frombuffer(content, np.uint8),
         "certificate": np.frombuffer(me.certificate, np.uint8),
-        "signature": np.frombuffer(me.sign(_words(greeting, said, me.name)), np.uint8),
+        "signature": np.frombuffer(signature, np.uint8),
     }
     return encode(Post(REFUSED, incarnation, body))
 
@@ -45,11 +47,11 @@ def read_refusal(
 ) -> tuple[str, Mapping[str, str]] | None:
     """The reason and the other side's plan in short; None if it is not about our greeting.
 
-    ``known`` is the fingerprint in our plan; ``trusted`` says that there are no keys, as in trials
+    ``known`` is the fingerprint in our plan; ``trusted`` means that there are no keys, as in trials
     on one machine.
     """
     try:
-        greeting, said, certificate, signature = (
+        greeting, content, certificate, signature = (
             body[name].tobytes() for name in ("greeting", "said", "certificate", "signature")
         )
     except KeyError as error:
@@ -58,24 +60,24 @@ def read_refusal(
         return None  # of a process before this one
     if not trusted and not (
         fingerprint(certificate) == known
-        and signed(certificate, _words(greeting, said, sender), signature)
+        and signed(certificate, _signed_part(greeting, content, sender), signature)
     ):
         raise MalformedMessage("A refusal is not signed by whom the plan names.")
     try:
-        reason, parts = json.loads(said)
+        reason, parts = json.loads(content)
         whole = reason in REASONS and all(isinstance(part, str) for part in parts.values())
     except (AttributeError, RecursionError, TypeError, ValueError):
         whole = False
     if not whole:
-        raise MalformedMessage("A refusal does not say what it should.")
+        raise MalformedMessage("A refusal does not have the content that it should.")
     return reason, parts
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
-    """What two plans differ in, in words."""
+    """What two plans differ in, as a clause."""
     named = [
-        f"{_shown(key)} ({_shown(ours.get(key, 'nothing'))} here, "
-        f"{_shown(theirs.get(key, 'nothing'))} there)"
+        f"{printable(key, _LONGEST)} ({printable(ours.get(key, 'nothing'), _LONGEST)} here, "
+        f"{printable(theirs.get(key, 'nothing'), _LONGEST)} there)"
         for key in sorted(ours.keys() | theirs.keys())
         if ours.get(key) != theirs.get(key)
     ]
@@ -83,10 +85,5 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     return (", ".join(named[:_MOST_NAMED]) or "a part that cannot be named") + rest
 
 
-def _words(greeting: bytes, said: bytes, name: PartyId) -> bytes:
-    return sha256(b"refused" + greeting + sha256(said).digest() + name.encode("ascii")).digest()
-
-
-def _shown(text: str) -> str:
-    """Text of the other side, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
+def _signed_part(greeting: bytes, content: bytes, name: PartyId) -> bytes:
+    return sha256(b"refused" + greeting + sha256(content).digest() + name.encode("ascii")).digest()

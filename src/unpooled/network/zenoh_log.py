@@ -1,13 +1,13 @@
-"""What Zenoh itself refuses, logged like what the layers above it refuse.
+"""Logs what Zenoh itself refuses, like what the layers above it refuse.
 
-Zenoh says it nowhere but in its log, which goes to the standard output. So a program gives Zenoh a
+Zenoh reports it in its own log only, which goes to the standard output. So a program gives Zenoh a
 standard output of its own, a pipe, and keeps the real one. Of what comes through the pipe it logs
 
-- connections that did not come about since one side did not like the other's certificate, had none,
-  or does not speak TLS,
-- that something arrived which its sender has no right to send: a thing to be heard or asked, a name
-  that is another's. Zenoh does not say from whom. (It also notes what it holds back itself, since
-  it offers everything to everybody; that is on other threads, and is no news.)
+- connections that failed since one side refused the other's certificate, had none, or does not use
+  TLS,
+- that something arrived which its sender has no right to send: a message or subscription in
+  another's name, a query. Zenoh does not report from whom. (It also notes what it does not send
+  itself, since it offers everything to everybody; that is on other threads, and is no news.)
 
 Who is connected and should not be, :class:`unpooled.network.zenoh.ZenohTransport` sees for itself.
 """
@@ -24,6 +24,9 @@ from functools import cache
 from threading import Thread
 
 import zenoh
+
+from unpooled.network.throttle import worth_logging
+from unpooled.text import printable
 
 _LOG = logging.getLogger("unpooled.network")
 _FILTER = ",".join(
@@ -46,17 +49,19 @@ _PATTERNS = {
     ),
 }
 _MOST_KINDS = 100
+"""Beginnings of lines that are counted apart."""
+_LONGEST = 300
 
 
 @cache
 def log_refusals() -> None:
-    """Starts it, once in a process; not where the standard output is somebody else's already."""
+    """Starts it, once in a process; not where somebody has replaced the standard output already."""
     if sys.stdout is not sys.__stdout__ or sys.stdout is None or sys.stdout.fileno() != 1:
         return
     sys.stdout.flush()
     out, encoding = os.dup(1), sys.stdout.encoding
     sys.stdout = open(out, "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115
-    if "RUST_LOG" in os.environ:  # somebody wants to see all of it
+    if "RUST_LOG" in os.environ:  # somebody wants to see all of it: on the error stream
         os.dup2(2, 1)
         zenoh.init_log_from_env_or(_FILTER)
         return
@@ -70,16 +75,17 @@ def log_refusals() -> None:
 
 
 def relay(lines: Iterable[str]) -> None:
-    """Logs those lines that tell of a refusal: often at first, then ever more seldom."""
+    """Logs those lines that report a refusal; what is repeated, ever more seldom."""
     seen: Counter[str] = Counter()
     for line in lines:
         for sentence, pattern in _PATTERNS.items():
             found = pattern.search(line.rstrip())
             if found:
-                what = "".join(c for c in found[1][:300] if c.isprintable()) or "something"
+                what = printable(found[1], _LONGEST) or "something"
                 kind = sentence + " ".join(what.split()[:3])
+                # Whoever makes up new texts must not make the table grow.
                 kind = kind if kind in seen or len(seen) < _MOST_KINDS else sentence
                 seen[kind] += 1
                 times = seen[kind]
-                if times <= 3 or times & (times - 1) == 0:
+                if worth_logging(times):
                     _LOG.warning("%s (%d times so far)", sentence.format(what), times)

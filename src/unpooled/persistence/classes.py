@@ -1,7 +1,8 @@
-"""Estimators, and records such as losses, metrics, policies and traffic.
+"""Estimators, and records such as losses, metrics, policies and traffic, in a model's file.
 
-Classes are looked up only where unpooled exports them, so that files outlive moves inside the
-package. They are made by their constructors, which check what they get.
+Files name a class by what it is and what it is called ("method", "KFED"), never by a module, so
+that they outlive moves inside the package. Classes are made by their constructors, which check what
+they get.
 """
 
 from __future__ import annotations
@@ -13,33 +14,42 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from unpooled import catalog
 from unpooled.losses import Bregman, Euclidean, Mahalanobis
-from unpooled.persistence.values import Attribute, Kind, Unreadable
+from unpooled.persistence.values import Attribute, Unreadable, ValueKind
 
-_PUBLIC = (
-    "unpooled",
-    "unpooled.baselines",
-    "unpooled.deep",
-    "unpooled.losses",
-    "unpooled.preprocessing",
-    "unpooled.privacy",
-)
-_RENAMED = {"unpooled.wire": "unpooled.privacy"}
-"""Where files of older releases look for classes."""
+_HOMES = {
+    "method": "unpooled",
+    "baseline": "unpooled.baselines",
+    "deep": "unpooled.deep",
+    "loss": "unpooled.losses",
+    "preparation": "unpooled.preprocessing",
+    "privacy": "unpooled.privacy",
+}
+"""What a file calls the kinds of things it may hold, and where these are now."""
+_OLDER = {home: kind for kind, home in _HOMES.items()} | {"unpooled.wire": "privacy"}
+"""Files of older releases have the module in place of the kind."""
 
 
-def _home(kind: Any) -> str | None:
-    """The module that people import a class of ours from; None for all else."""
-    if not isinstance(kind, type):
+def _kind_of(cls: Any) -> str | None:
+    """What a file calls the kind of a class of ours; None for all else."""
+    if not isinstance(cls, type):
         return None
-    deep = kind.__module__.startswith("unpooled.deep.")  # else torch would be imported for nothing
-    homes = (home for home in _PUBLIC if deep or home != "unpooled.deep")
-    return next((h for h in homes if getattr(import_module(h), kind.__name__, None) is kind), None)
+    deep = cls.__module__.startswith("unpooled.deep.")  # else torch would be imported for nothing
+    kinds = (kind for kind in _HOMES if deep or kind != "deep")
+    return next((kind for kind in kinds if _found(kind, cls.__name__) is cls), None)
+
+
+def _found(kind: str, name: str) -> Any:
+    """The class of this name; None if there is none. Methods go by their names in the catalog."""
+    if kind == "method":
+        return catalog.find(name).estimator if name in catalog.names() else None
+    return getattr(import_module(_HOMES[kind]), name, None)
 
 
 def _arguments(kind: Any) -> list[str] | None:
     """What a class of ours is made from; None for what a file may not hold."""
-    if _home(kind) is None:
+    if _kind_of(kind) is None:
         return None
     if issubclass(kind, BaseEstimator):
         return list(kind._get_param_names())
@@ -68,19 +78,19 @@ def _apart(value: Any) -> list[Any]:
     def attributes(names: set[str]) -> dict[str, Attribute]:
         return {name: Attribute(kind.__name__, name, held[name]) for name in sorted(names)}
 
-    return [_home(kind), kind.__name__, attributes(given), attributes(later)]
+    return [_kind_of(kind), kind.__name__, attributes(given), attributes(later)]
 
 
 def _together(parts: list[Any]) -> Any:
-    module, name, given, later = parts
-    module = _RENAMED.get(module, module)
+    written, name, given, later = parts
+    thing = _OLDER.get(written, written)
     try:
-        kind: Any = getattr(import_module(module), name, None) if module in _PUBLIC else None
+        kind: Any = _found(thing, name) if thing in _HOMES else None
     except ImportError as error:  # what only an extra brings
         raise Unreadable(f"holds a {name!r}, but {error}") from None
     arguments = _arguments(kind)
     if arguments is None:
-        raise Unreadable(f"holds a {module + '.' + name!r}, which is not here")
+        raise Unreadable(f"holds the {thing!r} {name!r}, which is not here")
     for unknown in sorted(set(given) - set(arguments)):
         raise Unreadable(f"gives {name} the parameter {unknown!r}, which it does not have here")
     made = kind(**given)  # a parameter younger than the file gets its default
@@ -101,10 +111,10 @@ _BREGMAN: dict[str, Callable[..., Bregman]] = {
 
 KINDS = {
     # Functions cannot be written, but how to get them; a loss of other functions is refused.
-    "bregman": Kind(
+    "bregman": ValueKind(
         lambda value: type(value) is Bregman and bool(value.recipe),
         lambda loss: list(loss.recipe),
         lambda recipe: _BREGMAN[recipe[0]](*recipe[1:]),
     ),
-    "object": Kind(is_ours, _apart, _together),
+    "object": ValueKind(is_ours, _apart, _together),
 }

@@ -1,9 +1,9 @@
-"""A model's file: one zip, written whole or not at all, read with suspicion.
+"""A model's file: one zip, written whole or not at all, of which nothing is trusted when read.
 
 ``model.json`` says what the model is made of (see :mod:`unpooled.persistence.values`), beside it
 are ``arrays/*.npy``, so ``numpy.load`` opens the file too. The same model gives the same bytes.
-Members are stored, not compressed, and each array is read once: whatever a file claims, its
-arrays take no more memory than the file itself has bytes.
+Members are stored, not compressed, and each array is read once: whatever a file claims, its arrays
+take no more memory than the file itself has bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from unpooled.types import Array
 
 Model = TypeVar("Model", bound=BaseEstimator)
 
-FORMAT = "unpooled model 2"
+FORMAT = "unpooled model 3"
+_SECOND = "unpooled model 2"
+"""Files of it name classes by their modules."""
 _OLDER = "unpooled model 1"
-"""Models of it carry no preparations: a standardised run kept its scaler in a file of its own."""
+"""The same; models of it carry no preparations: a standardised run kept its scaler in a file."""
 _SCALER = "scaler.unpooled"
 _HEAD = "model.json"
 _KINDS = {**values.KINDS, **foreign.KINDS, **classes.KINDS}
@@ -40,8 +42,8 @@ _KINDS = {**values.KINDS, **foreign.KINDS, **classes.KINDS}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Writes an estimator of unpooled, fitted or not, to one file that :func:`load` reads.
 
-    The file appears whole or not at all; an older one of that name stays until then. What cannot
-    be written without pickle (a loss or policy of one's own), and a generator as random_state, is
+    The file appears whole or not at all; an older one of that name stays until then. What cannot be
+    written without pickle (a loss or policy of one's own), and a generator as random_state, is
     refused. Sparse matrices come back in csr form.
 
     Parameters
@@ -59,7 +61,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ...     unpooled.load(f"{folder}/model.npz")
     DGC(n_clusters=3, rho=100.0)
     """
-    name, target = _place(path)
+    name, target = _named_path(path)
     draft = target.parent / f".{secrets.token_hex(8)}.part"
     try:
         with draft.open("xb") as file:
@@ -101,7 +103,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     model : estimator
         With the same parameters and the same fit.
     """
-    name, source = _place(path)
+    name, source = _named_path(path)
     try:
         with source.open("rb") as file:
             model = read(file, name, source.parent)
@@ -116,7 +118,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] = BaseEstimator) -> Any:
     return model
 
 
-def _place(path: str | os.PathLike[str]) -> tuple[str, Path]:
+def _named_path(path: str | os.PathLike[str]) -> tuple[str, Path]:
     """How to call the file in a sentence, and where it is once links are followed."""
     try:
         return repr(os.fspath(path)), Path(path).resolve()
@@ -147,7 +149,7 @@ def read(file: IO[bytes], name: str = "The file", folder: Path | None = None) ->
     """The model in an open file, which ``name`` calls in a refusal and which is in ``folder``."""
     try:
         with zipfile.ZipFile(file) as archive:
-            model, written = _read(archive, file.seek(0, os.SEEK_END))
+            model, written = _read_archive(archive, file.seek(0, os.SEEK_END))
     except Exception as error:
         # A file is anyone's: zipfile, json, numpy and the values' own constructors each have
         # several ways of saying that it is not what we wrote.
@@ -188,14 +190,14 @@ def _complete(model: Any, name: str, folder: Path | None) -> None:
         ) from error
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
+def _read_archive(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
     """The model, and the format that it is in."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
     if not stored or sum(member.file_size for member in members) > size:
         raise Unreadable("has members that are larger than the file or compressed")
     head = json.loads(archive.read(_HEAD))
-    if head["format"] not in (FORMAT, _OLDER):
+    if head["format"] not in (FORMAT, _SECOND, _OLDER):
         raise Unreadable(f"has the format {head['format']!r}, not {FORMAT!r}")
     unread = {member.filename for member in members}
 
@@ -206,7 +208,7 @@ def _read(archive: zipfile.ZipFile, size: int) -> tuple[BaseEstimator, str]:
         found: Array = npy.read_array(BytesIO(archive.read(member)), allow_pickle=False)
         return found
 
-    model = values.decode(head["model"], _KINDS, array)
+    model = values.decode_value(head["model"], _KINDS, array)
     if not isinstance(model, BaseEstimator):
         raise Unreadable("holds no estimator")
     return model, head["format"]

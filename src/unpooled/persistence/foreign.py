@@ -1,4 +1,4 @@
-"""Values of NumPy, SciPy and networkx: scalars, arrays of objects, sparse matrices, graphs."""
+"""Values of NumPy, SciPy and networkx in a model's file: scalars, objects, sparse, graphs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unpooled.persistence.values import Kind
+from unpooled.persistence.values import ValueKind
 from unpooled.types import Array
 
 
@@ -74,13 +74,13 @@ def _graph(parts: list[Any]) -> Any:
 
 
 KINDS = {
-    "vectors": Kind(_are_vectors, lambda v: [list(map(len, v)), np.concatenate(v)], _vectors),
-    "scalar": Kind(lambda value: isinstance(value, np.generic), np.asarray, lambda a: a[()]),
-    "objects": Kind(
+    "vectors": ValueKind(_are_vectors, lambda v: [list(map(len, v)), np.concatenate(v)], _vectors),
+    "scalar": ValueKind(lambda value: isinstance(value, np.generic), np.asarray, lambda a: a[()]),
+    "objects": ValueKind(
         lambda value: type(value) is np.ndarray and value.dtype == object,
         lambda array: [array.shape, array.ravel().tolist()],
         _objects,
     ),
-    "sparse": Kind(lambda v: sp.issparse(v) and v.ndim == 2, _sparse_apart, _sparse),
-    "graph": Kind(_is_graph, _graph_apart, _graph),
+    "sparse": ValueKind(lambda v: sp.issparse(v) and v.ndim == 2, _sparse_apart, _sparse),
+    "graph": ValueKind(_is_graph, _graph_apart, _graph),
 }

@@ -1,8 +1,8 @@
-"""How values become JSON with arrays beside it, and how they come back.
+"""Turns values into JSON with arrays beside it, and back.
 
 None, bools, whole numbers, floats, strings and lists are themselves in JSON, with the NaN and
 Infinity of Python's own ``json``. All else is an object with one key: ``{"array": member}`` for an
-array, or the tag of a :class:`Kind`, which takes a value apart into simpler ones.
+array, or the tag of a :class:`ValueKind`, which takes a value apart into simpler ones.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from unpooled.types import Array
 
 
 class Unwritable(Exception):
-    """Says what a value is that a model's file cannot hold."""
+    """Names a value that a model's file cannot hold."""
 
 
 class Unreadable(Exception):
     """What is wrong with a file, as the end of a sentence that begins with the file's name."""
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """Which values are of this kind (not subclasses, which may carry more), and the two ways."""
 
     holds: Callable[[Any], bool]
@@ -43,8 +43,8 @@ class Attribute(NamedTuple):
 
 
 KINDS = {
-    "tuple": Kind(lambda value: type(value) is tuple, list, tuple),
-    "dict": Kind(
+    "tuple": ValueKind(lambda value: type(value) is tuple, list, tuple),
+    "dict": ValueKind(
         lambda value: type(value) is dict,
         lambda pairs: [list(pairs), list(pairs.values())],
         lambda parts: dict(zip(*parts, strict=True)),
@@ -55,7 +55,7 @@ KINDS = {
 class Encoder:
     """Takes values apart; ``arrays`` collects their arrays by the names of their members."""
 
-    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+    def __init__(self, kinds: Mapping[str, ValueKind]) -> None:
         self.arrays: dict[str, Array] = {}
         self._kinds = kinds
         self._stem = ""
@@ -97,14 +97,16 @@ class Encoder:
         return name
 
 
-def decode(coded: Any, kinds: Mapping[str, Kind], array: Callable[[str], Array]) -> Any:
+def decode_value(coded: Any, kinds: Mapping[str, ValueKind], array: Callable[[str], Array]) -> Any:
     """The value that the JSON stands for; ``array`` gives the array of a member."""
     if isinstance(coded, list):
-        return [decode(item, kinds, array) for item in coded]
+        return [decode_value(item, kinds, array) for item in coded]
     if not isinstance(coded, dict):
         return coded
     ((tag, parts),) = coded.items()
-    return array(parts) if tag == "array" else kinds[tag].together(decode(parts, kinds, array))
+    return (
+        array(parts) if tag == "array" else kinds[tag].together(decode_value(parts, kinds, array))
+    )
 
 
 def _fits_npy(dtype: np.dtype[Any]) -> bool:

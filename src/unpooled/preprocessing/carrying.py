@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.estimators.prepared import carry
 from unpooled.preprocessing.scaling import StandardScaler
-from unpooled.protocols.prepare.standardised import MEAN, SCALE, Standardised
-from unpooled.types import Parties
+from unpooled.protocols.prepare.standardise import MEAN, SCALE, Standardise
+from unpooled.protocols.prepare.then import Then
 
 
 def carry_scaler(model: Any, scaler: StandardScaler) -> None:
@@ -19,4 +20,4 @@ def carry_scaler(model: Any, scaler: StandardScaler) -> None:
     """
     nobody = Parties.of([np.empty((0, model.n_features_in_))])
     found = {"centers": model.cluster_centers_, MEAN: scaler.mean_, SCALE: scaler.scale_}
-    carry(model, (scaler,), Standardised(model.planned(nobody)).in_columns(found))
+    carry(model, (scaler,), Then(Standardise(), model.planned(nobody)).in_columns(found))

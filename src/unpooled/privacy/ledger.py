@@ -100,8 +100,8 @@ class Ledger:
     ) -> Sent | None:
         """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
-        A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its
-        own entry. ``row_groups`` says which rows a star party's message is about.
+        A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its own
+        entry. ``row_groups`` says which rows a star party's message is about.
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)
@@ -148,7 +148,8 @@ class Ledger:
     def _smallest_group(
         self, release: Release, body: Body, row_groups: IntArray | None
     ) -> float | None:
-        """The fewest rows that can be distinguished; 0 where a star's protocol should say but does
+        """The smallest number of rows that can be distinguished; 0 where a star's protocol should
+        say but does
         not."""
         if self._audit is None or set(release.discloses) == {"model"}:
             return None

@@ -49,7 +49,7 @@ class ReleaseRequest:
 
     @cached_property
     def smallest_group(self) -> float | None:
-        """The fewest rows that everything the party has sent, this included, would tell apart.
+        """How few rows everything the party has sent, this included, would tell apart.
 
         See :mod:`unpooled.privacy.row_groups`. 0 if the protocol does not say, None in a mesh,
         where neighbours can solve for sums whatever is done here.

@@ -1,20 +1,20 @@
 """How few rows can be distinguished from everything that has left.
 
 A release of sums over groups of rows says which group each row is in, by ``row_groups``: one label
-per row, -1 for a row that is in none. Rows that had the same labels in every release so far
-cannot be distinguished: call such a set an *atom*. Each sum that left is a sum over whole atoms, so
-is every sum, difference or other linear combination of any number of them, and with the total of
-all rows given too. If every atom has at least m rows, nothing that can be computed from the
-releases in this way is about fewer than m rows. Pairs of rounds, unions of clusters, remainders
-below a total are all covered, since they are linear combinations.
+per row, -1 for a row that is in none. Rows that had the same labels in every release so far cannot
+be distinguished: call such a set an *atom*. Each sum that left is a sum over whole atoms, so is
+every sum, difference or other linear combination of any number of them, and with the total of all
+rows given too. If every atom has at least m rows, nothing that can be computed from the releases in
+this way is about fewer than m rows. Pairs of rounds, unions of clusters, remainders below a total
+are all covered, since they are linear combinations.
 
 Rows carry weights, and a sum in which one row outweighs all others is a sum of one row. So sizes
 are *effective*: (Σ w)² / Σ w², which is the number of rows where their weights are equal.
 
-What this does not cover: that an atom was split is itself a fact about its rows. A coordinator
-that chooses its questions to that end, and asks thousands of them, can narrow down where the m-th
-row of an atom lies in one direction, about as finely as one over the number of its questions. Caps
-on rounds are there for that.
+What this does not cover: that an atom was split is itself a fact about its rows. A coordinator that
+chooses its questions to that end, and asks thousands of them, can narrow down where the m-th row of
+an atom lies in one direction, about as finely as one over the number of its questions. Caps on
+rounds are there for that.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Audit:
         self._atoms, self._recorded, self._split_by = known, [], None
 
     def smallest_group(self, row_groups: IntArray) -> float:
-        """The fewest rows that could be distinguished if this left too."""
+        """The smallest number of rows that could be distinguished if this left too."""
         known = self.atoms
         atoms = self._atoms_after(row_groups)
         if atoms is known and not atoms.any():

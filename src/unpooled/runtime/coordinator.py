@@ -2,9 +2,8 @@
 
 A driver asks what :meth:`CoordinatorRuntime.begin` hands it, gives the answers that came to
 :meth:`CoordinatorRuntime.answered`, asks what that hands back, and so on until it is None: then
-there is a
-:attr:`CoordinatorRuntime.result`. A driver that keeps each :class:`Exchange` can go on after its
-process died: it begins with those it kept.
+there is a :attr:`CoordinatorRuntime.result`. A driver that keeps each :class:`Exchange` can go on
+after its process died: it begins with those it kept.
 """
 
 from __future__ import annotations
@@ -12,22 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
 from unpooled.errors import ProtocolError, QuorumLost, UnpooledError
+from unpooled.messages.aggregate import aggregate
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Ask, Note
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import STUDY
+from unpooled.protocols.pump import Pump
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.run import Run
-from unpooled.types import Body, PartyId, in_c_order
+from unpooled.types import Body, PartyId
 
 _ONCE = np.ones(1, dtype=np.int64)
 
 
-def digest(ask: Ask) -> str:
+def question_digest(ask: Ask) -> str:
     """SHA-256 of the question's bytes: two with the same are the same question."""
     return sha256(encode(ask)).hexdigest()
 
@@ -37,7 +39,7 @@ class Exchange:
     """A question that was answered by enough parties, as a journal keeps it."""
 
     question: str
-    """Its :func:`digest`."""
+    """Its :func:`question_digest`."""
     replies: Mapping[PartyId, Body]
     """The answers that the coordinator went on with, in party order."""
 
@@ -73,11 +75,11 @@ class CoordinatorRuntime:
         self.ledger = Ledger(("coordinator",), protocol.asks, STUDY)
         self.answerers: dict[tuple[str, int], tuple[PartyId, ...]] = {}
         """Who answered: one line for each question so far, named by its kind and round."""
-        self._coordinator = protocol.coordinator(np.random.default_rng([seed, n_parties]))
-        self._observe = observe
+        generator = protocol.coordinator(np.random.default_rng([seed, n_parties]))
+        self._pump: Pump[Ask] = Pump(generator, observe)
+        self._releases = {release.kind: release for release in protocol.releases}
         self._asked: set[tuple[str, int]] = set()
         self._ask: Ask | None = None
-        self._result: Body | None = None
 
     @property
     def exchange(self) -> int:
@@ -87,15 +89,21 @@ class CoordinatorRuntime:
     @property
     def result(self) -> Body:
         """What the protocol came to, once there are no more questions."""
-        if self._result is None:
+        if self._pump.result is None:
             raise ProtocolError("The run has no result yet; ask on until there are no questions.")
-        return self._result
+        return self._pump.result
+
+    @property
+    def needed(self) -> int:
+        """How many answers are enough for the open question: the quorum, or all parties."""
+        quorum = None if self._ask is None else self._ask.quorum
+        return self.n_parties if quorum is None else quorum
 
     def begin(self, journal: Iterable[Exchange] = ()) -> Ask | None:
         """The first question, or the first that the journal has no answers to; None at the end."""
         ask = self._resume(None)
         for past in journal:
-            if ask is None or digest(ask) != past.question:
+            if ask is None or question_digest(ask) != past.question:
                 raise ProtocolError(
                     f"Question {self.exchange} in the journal is not the one that this protocol "
                     "and seed lead to; go on with the plan that the run began with."
@@ -114,7 +122,7 @@ class CoordinatorRuntime:
         ask = self._ask
         if ask is None:
             raise ProtocolError("There are answers, but no question is open; begin the run first.")
-        needed = self.n_parties if ask.quorum is None else ask.quorum
+        needed = self.needed
         if len(replies) < needed:
             for refusal in refusals:
                 raise refusal
@@ -126,35 +134,37 @@ class CoordinatorRuntime:
         return self._resume(replies)
 
     def _resume(self, replies: Mapping[PartyId, Body] | None) -> Ask | None:
-        """Runs the coordinator up to its next question, or to its end."""
+        """Runs the protocol up to its next question, or to its end."""
         asked, self._ask = self._ask, None
-        while True:
-            try:
-                said = self._coordinator.send(replies)  # type: ignore[arg-type]
-            except StopIteration as end:
-                self._result = {name: in_c_order(value) for name, value in end.value.items()}
-                return None
-            except Exception as error:
-                if asked is None or isinstance(error, UnpooledError):
-                    raise
-                raise ProtocolError(
-                    f"The answers to {asked.kind!r} of round {asked.round} are as declared, but "
-                    f"nothing can be made of them ({type(error).__name__}); leave out parties "
-                    "until it is known whose answer it was."
-                ) from error
-            if isinstance(said, Ask):
-                break
-            if self._observe is not None:
-                self._observe(said)
-            replies = None
-        if said.round < 0 or (said.kind, said.round) in self._asked:
+        try:
+            ask = self._pump.send(self._put_together(asked, replies))
+        except UnpooledError:
+            raise
+        except Exception as error:
+            if asked is None:
+                raise
             raise ProtocolError(
-                f"The question {said.kind!r} of round {said.round} was asked before, or its "
+                f"The answers to {asked.kind!r} of round {asked.round} are as declared, but "
+                f"nothing can be made of them ({type(error).__name__}); leave out parties "
+                "until it is known whose answer it was."
+            ) from error
+        if ask is None:
+            return None
+        if ask.round < 0 or (ask.kind, ask.round) in self._asked:
+            raise ProtocolError(
+                f"The question {ask.kind!r} of round {ask.round} was asked before, or its "
                 "round is negative; kind and round must name one exchange."
             )
-        self._asked.add((said.kind, said.round))
-        if said.quorum is None:
-            said = replace(said, quorum=self._quorum)
-        self.ledger.send(said, _ONCE, self.exchange)
-        self._ask = said
-        return said
+        self._asked.add((ask.kind, ask.round))
+        if ask.quorum is None:
+            ask = replace(ask, quorum=self._quorum)
+        self.ledger.send(ask, _ONCE, self.exchange)
+        self._ask = ask
+        return ask
+
+    def _put_together(self, asked: Ask | None, replies: Mapping[PartyId, Body] | None) -> Any:
+        """What the protocol is sent: ``{party: body}``, or one body where its release says how."""
+        if asked is None or replies is None:
+            return None
+        release = self._releases.get(asked.kind)
+        return aggregate(release, replies) if release and release.aggregated else replies

@@ -9,32 +9,33 @@ between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 
 import numpy as np
 
 from unpooled.errors import MalformedMessage, ProtocolError
-from unpooled.messages.codec import decode, decode_state, encode, encode_state
+from unpooled.messages.codec import Encoded, decode, decode_state, encode, encode_state
 from unpooled.messages.message import Ask
 from unpooled.runtime import spans
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.spans import Spans
 from unpooled.types import Array
 
-_OWN = "clerk."
+_OWN = "party."
+_CHUNK = 1 << 16
+"""Rows that are hashed at a time."""
 
 
 class IdempotentParty:
     """Stands between the network and a :class:`unpooled.runtime.party.PartyRuntime`."""
 
-    def __init__(self, site: PartyRuntime) -> None:
-        self.site = site
+    def __init__(self, runtime: PartyRuntime) -> None:
+        self.runtime = runtime
         self._answered: dict[str, Spans] = {}
         """By kind, the rounds that have been answered."""
         self._last = ""
-        self._reply = b""
+        self._reply: Encoded | None = None
 
     @property
     def answered(self) -> int:
@@ -42,8 +43,8 @@ class IdempotentParty:
         return sum(map(spans.count, self._answered.values()))
 
     @property
-    def reply(self) -> bytes:
-        """The last answer; empty if there is none."""
+    def reply(self) -> Encoded | None:
+        """The last answer, if there is one."""
         return self._reply
 
     @property
@@ -56,11 +57,11 @@ class IdempotentParty:
                 for first, last in rounds
             ).encode(),
             "last": self._last.encode(),
-            "reply": self._reply,
+            "reply": b"" if self._reply is None else self._reply.data,
             "rows": self._rows,
         }
         kept = {_OWN + name: np.frombuffer(value, np.uint8) for name, value in own.items()}
-        return encode_state({**self.site.memory, **kept})
+        return encode_state({**self.runtime.memory, **kept})
 
     def remember(self, memory: bytes) -> None:
         """Goes on from what an earlier process knew."""
@@ -69,7 +70,7 @@ class IdempotentParty:
         if own["rows"] != self._rows:
             # What it remembers is about rows by their places.
             raise ProtocolError(
-                f"The rows of party {self.site.data.name} are not those that it began the run "
+                f"The rows of party {self.runtime.data.name} are not those that it began the run "
                 "with; load the same rows in the same order for every question."
             )
         answered: dict[str, Spans] = {}
@@ -80,16 +81,16 @@ class IdempotentParty:
             asked = own["last"].decode("ascii")
         except ValueError:
             raise MalformedMessage("A party's memory has names that nothing is called.") from None
-        self.site.remember(known)
-        self._answered, self._last, self._reply = answered, asked, own["reply"]
+        self.runtime.remember(known)
+        self._answered, self._last = answered, asked
+        self._reply = Encoded(decode(own["reply"]), own["reply"]) if own["reply"] else None
 
-    def answer(self, question: bytes, exchange: int) -> bytes | None:
+    def answer(self, question: Encoded, exchange: int) -> Encoded | None:
         """The answer, the same whenever the question is; None if it is withheld."""
-        ask = decode(question)
-        name = self.site.data.name
+        ask, name = question.message, self.runtime.data.name
         if not isinstance(ask, Ask):
             raise MalformedMessage(f"Party {name} was sent a {type(ask).__name__}, not a question.")
-        asked = sha256(question).hexdigest()
+        asked = sha256(question.data).hexdigest()
         if asked == self._last:
             return self._reply
         if spans.holds(self._answered.get(ask.kind, []), ask.round):
@@ -97,22 +98,21 @@ class IdempotentParty:
                 f"Party {name} has answered {ask.kind!r} of round {ask.round} before and repeats "
                 "only its last answer, to the same question; begin a new run to ask another."
             )
-        reply = self.site.answer(ask, exchange)
+        reply = self.runtime.answer(ask, exchange)
         if reply is None:
             return None
         spans.add(self._answered.setdefault(ask.kind, []), ask.round)
-        self._last, self._reply = asked, encode(reply)
+        self._last, self._reply = asked, Encoded(reply, encode(reply))
         return self._reply
 
     @cached_property
     def _rows(self) -> bytes:
         """What tells these rows from others."""
-        data = self.site.data
-        parts: Mapping[str, Array] = {"rows": data.rows, "weights": data.weights}
-        shapes = repr([(name, part.shape) for name, part in parts.items()])
-        hashed = sha256(shapes.encode())
-        for part in parts.values():
-            hashed.update(np.ascontiguousarray(part).data)
+        data = self.runtime.data
+        hashed = sha256(repr([("rows", data.rows.shape), ("weights", data.weights.shape)]).encode())
+        for start in range(0, len(data.rows), _CHUNK):
+            hashed.update(np.ascontiguousarray(data.rows[start : start + _CHUNK]).data)
+        hashed.update(np.ascontiguousarray(data.weights).data)
         return hashed.digest()
 
 

@@ -12,12 +12,14 @@ from zlib import crc32
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
+from unpooled.data.rows import SelectedRows
 from unpooled.errors import MalformedMessage, ProtocolError, UnpooledError
 from unpooled.messages.message import Ask, Reply, Summary, sealed
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import Policy
 from unpooled.protocols.star.base import Answer, StarProtocol
-from unpooled.types import Body, IntArray, PartyData
+from unpooled.types import Body, IntArray
 
 _STATE, _LEDGER = "state.", "ledger."
 
@@ -45,13 +47,18 @@ DIRECT = Route(np.ones(1, dtype=np.int64), hops=1, delay=0)
 def _counting(data: PartyData) -> PartyData:
     """The rows that have any weight: the others are as good as absent, to the last bit.
 
-    Left in, they would use up random numbers, and a product may round a row differently with
-    others beside it.
+    Left in, they would use up random numbers, and a product may round a row differently with others
+    beside it.
     """
     there = data.weights > 0
     if there.all():
         return data
-    return replace(data, rows=data.rows[there], weights=data.weights[there])
+    rows = (
+        data.rows[there]
+        if isinstance(data.rows, np.ndarray)
+        else SelectedRows(data.rows, np.flatnonzero(there))
+    )
+    return replace(data, rows=rows, weights=data.weights[there])
 
 
 class PartyRuntime:

@@ -1,7 +1,7 @@
 """What can go wrong in a run, written down in advance.
 
-Exchanges are counted from 0 over the whole run, the start included. ``until`` is the first
-exchange in which the thing works again; None means never.
+Exchanges are counted from 0 over the whole run, the start included. ``until`` is the first exchange
+in which the thing works again; None means never.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class AnswerLost:
 class MessagesLost:
     """In a mesh, every message is lost with probability ``rate``, and sent again until it arrives.
 
-    Nothing but time is lost by it: see :class:`unpooled.simulate.retransmission.Resending`.
+    Nothing but time is lost by it: see :class:`unpooled.simulate.retransmission.Retransmission`.
     """
 
     rate: float

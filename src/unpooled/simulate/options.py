@@ -28,7 +28,7 @@ class Options:
     order: Callable[[int], Sequence[int]] = field(default=range)
     """The order in which n parties are served."""
     watch: Callable[[str, Message], None] | None = None
-    """Told of every message that leaves, with its sender (the first user of a block)."""
+    """Called with every message that leaves, with its sender (the first user of a block)."""
 
     def policy_of(self, *users: PartyId) -> Policy:
         """The policy of the users that one host carries."""

@@ -2,8 +2,8 @@
 
 Time is counted in slots, in which a message is sent once. A user goes on to its next exchange as
 soon as it has heard all of its neighbours, so neighbours are at most one exchange apart, and there
-is no clock that all of them wait for: with T_i(n) the slot in which user i has completed exchange
-n and G_ji(n) how often j had to send to i,
+is no clock that all of them wait for: with T_i(n) the slot in which user i has completed exchange n
+and G_ji(n) how often j had to send to i,
 
     T_i(n) = max( T_i(n - 1) + 1, max over j in N_i of ( T_j(n - 1) + G_ji(n) ) ),
 
@@ -22,7 +22,7 @@ from unpooled.simulate.faults import MessagesLost
 from unpooled.types import IntArray
 
 
-class Resending:
+class Retransmission:
     """The slots that have gone by at each user."""
 
     def __init__(self, graph: Topology, losses: Sequence[MessagesLost]) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.graphs.trees import SpanningTree
 from unpooled.messages.codec import decode, decode_state, encode, encode_state
@@ -20,7 +21,7 @@ from unpooled.runtime.serving import serving
 from unpooled.simulate.faults import Deaf, Faults, LinkLost
 from unpooled.simulate.options import Options
 from unpooled.simulate.relay import Relay
-from unpooled.types import Body, Parties, PartyId
+from unpooled.types import Body, PartyId
 
 
 def run_star(
@@ -43,47 +44,49 @@ def run_star(
         raise InputError(f"{faults.losses[0]} is for a mesh; a star has AnswerLost.")
     relay = None if tree is None else Relay(tree, parties.names)
     routes = [DIRECT if relay is None else relay.route(i) for i in range(len(parties))]
-    sites = [
+    hosts = [
         PartyRuntime(protocol, parties[i], (seed, i), options.policy_of(name), routes[i])
         for i, name in enumerate(parties.names)
     ]
-    conductor = CoordinatorRuntime(protocol, len(sites), seed, observe, options.quorum)
+    coordinator = CoordinatorRuntime(protocol, len(hosts), seed, observe, options.quorum)
     with serving(options.threads, options.order) as serve:
-        ask = conductor.begin()
+        ask = coordinator.begin()
         while ask is not None:
             if options.watch is not None:
                 options.watch("coordinator", ask)
-            exchange = conductor.exchange
+            exchange = coordinator.exchange
             reached = faults.awake(exchange) if relay is None else relay.reached(faults, exchange)
-            present = [sites[int(i)] for i in np.flatnonzero(reached)]
+            present = [hosts[int(i)] for i in np.flatnonzero(reached)]
             answers = serve(partial(_answer, ask=ask, exchange=exchange, options=options), present)
             replies, refusals = _sorted(present, answers)
             for lost in faults.answers_lost(exchange):
                 replies.pop(parties.names[lost], None)
             if relay is not None:
                 relay.carry(ask, replies, reached, exchange)
-            ask = conductor.answered(replies, refusals)
-    own = ((np.array([i]), e) for i, site in enumerate(sites) for e in site.ledger.entries)
-    remarks = {site.data.name: tuple(site.ledger.remarks) for site in sites if site.ledger.remarks}
+            ask = coordinator.answered(replies, refusals)
+    own = ((np.array([i]), e) for i, party in enumerate(hosts) for e in party.ledger.entries)
+    remarks = {
+        party.data.name: tuple(party.ledger.remarks) for party in hosts if party.ledger.remarks
+    }
     passed_on = [] if relay is None else relay.entries
-    return Run(conductor.result, Traffic.of(parties.names, [*own, *passed_on]), remarks)
+    return Run(coordinator.result, Traffic.of(parties.names, [*own, *passed_on]), remarks)
 
 
 def _answer(
-    site: PartyRuntime, ask: Ask, exchange: int, options: Options
+    party: PartyRuntime, ask: Ask, exchange: int, options: Options
 ) -> Body | PolicyRefusal | None:
     """The party's answer as it arrives at the coordinator, its refusal, or nothing."""
     if options.through_codec:
         ask = decode(encode(ask))  # type: ignore[assignment]
-        site.remember(decode_state(encode_state(site.memory)))
+        party.remember(decode_state(encode_state(party.memory)))
     try:
-        reply = site.answer(ask, exchange)
+        reply = party.answer(ask, exchange)
     except PolicyRefusal as refusal:
         return refusal
     if reply is None:
         return None
     if options.watch is not None:
-        options.watch(site.data.name, reply)
+        options.watch(party.data.name, reply)
     return decode(encode(reply)).body if options.through_codec else reply.body
 
 
@@ -93,9 +96,9 @@ def _sorted(
     """The answers that came, and the refusals."""
     replies: dict[PartyId, Body] = {}
     refusals: list[PolicyRefusal] = []
-    for site, answer in zip(present, answers, strict=True):
+    for party, answer in zip(present, answers, strict=True):
         if isinstance(answer, PolicyRefusal):
             refusals.append(answer)
         elif answer is not None:
-            replies[site.data.name] = answer
+            replies[party.data.name] = answer
     return replies, refusals

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import Parties, PartyData
 from unpooled.messages.message import Ask, Post, Summary
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, Parties, PartyData
+from unpooled.types import Array, Body
 
 Layout: TypeAlias = Callable[[Array], Array]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unpooled import losses
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.kernels.compiled import rounds as compiled
 from unpooled.kernels.compiled.clusters import (

@@ -9,14 +9,16 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from unpooled.graphs.topology import Topology, topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Post
 from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Fault
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def run_part(
     )
 
 
-def said(messages: list[tuple[str, Any]]) -> Callable[[str, Any], None]:
+def recorder(messages: list[tuple[str, Any]]) -> Callable[[str, Any], None]:
     """A ``watch`` that writes down who posted what."""
 
     def watch(who: str, message: Any) -> None:

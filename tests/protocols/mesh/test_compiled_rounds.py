@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from unpooled import losses
-from unpooled.graphs.topology import topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.kernels.compiled.clusters import Clusters
 from unpooled.kernels.compiled.reduced import Reduced, reduce_coordinates
@@ -19,9 +20,8 @@ from unpooled.protocols.mesh import dgc
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.kar_swenson import KarSwenson
 from unpooled.protocols.mesh.shared import compiled_rounds
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, Run, run_mesh
-from unpooled.types import Parties
 
 A = np.array([[2.0, 0.4, 0.0], [0.4, 1.0, -0.2], [0.0, -0.2, 0.5]])
 LOSSES: dict[str, Loss] = {
@@ -102,7 +102,7 @@ def test_labels_and_centres_are_those_of_the_plain_way(
     monkeypatch: pytest.MonkeyPatch, data: str, loss: str
 ) -> None:
     parties = _parties(data)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=60, tol=0.0)
     (plain, *quick), _ = _both(monkeypatch, protocol, parties, *WAYS.values())
 
@@ -152,7 +152,7 @@ def test_wide_rows(monkeypatch: pytest.MonkeyPatch, data: str, loss: str) -> Non
     if loss == "logistic" and data == "huge":
         pytest.skip("steps over such distances are nothing")
     parties = _wide_parties(data)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=60, tol=0.0)
     (plain, quick), notes = _both(monkeypatch, protocol, parties, {})
     _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
@@ -174,7 +174,7 @@ def test_rounds_without_a_row_to_check_run_in_fewer_coordinates(
     monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
     parties = _wide_parties(data)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, rho=5.0, max_rounds=800, tol=0.0)
     reductions: list[Reduced] = []
     _count_reductions(monkeypatch, reductions)
@@ -213,7 +213,7 @@ def test_the_same_bits_however_users_are_spread(
     """All rounds at once, some of them a few columns at a time; one by one; on several hosts."""
     parties = _wide_parties("blobs") if wide else _parties("blobs")
     reduces = wide and loss == "k-means" and solver == "plain"
-    start, rounds = Start(3, parties.rows[[0, 40, 70]]), 800 if reduces else 100
+    start, rounds = InitialCenters(3, parties.rows[[0, 40, 70]]), 800 if reduces else 100
     protocol = DGC(start, loss=LOSSES[loss], max_rounds=rounds, solver=solver)
     reductions: list[Reduced] = []
     _count_reductions(monkeypatch, reductions)
@@ -232,7 +232,7 @@ def test_several_steps_to_a_round(
     monkeypatch: pytest.MonkeyPatch, loss: str, inner_steps: int
 ) -> None:
     parties = _parties("blobs", seed=1)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(
         start, loss=LOSSES[loss], rho=5.0, max_rounds=20, tol=0.0, inner_steps=inner_steps
     )
@@ -243,7 +243,7 @@ def test_several_steps_to_a_round(
 @pytest.mark.parametrize("loss", ["k-means", "huber", "logistic", "k-means, mahalanobis"])
 def test_momentum(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
     parties = _parties("blobs", seed=2)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=40, tol=0.0, solver="nesterov")
     (plain, quick), _ = _both(monkeypatch, protocol, parties, {})
     np.testing.assert_allclose(plain.result["centers"], quick.result["centers"], rtol=1e-9)
@@ -251,7 +251,7 @@ def test_momentum(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
 
 def test_kar_swenson(monkeypatch: pytest.MonkeyPatch, how: dict[str, object]) -> None:
     parties = _parties("blobs", seed=3)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = KarSwenson(start, rho=5.0, max_rounds=60, tol=0.0)
     (plain, quick), _ = _both(monkeypatch, protocol, parties, how)
     _same(plain.result["centers"], quick.result["centers"], parties, protocol.loss)
@@ -262,7 +262,7 @@ def test_users_stop_in_the_same_round_and_the_history_is_the_same(
     monkeypatch: pytest.MonkeyPatch, loss: str, how: dict[str, object]
 ) -> None:
     parties = _parties("blobs", seed=4)
-    start = Start(3, parties.rows[[0, 40, 70]])
+    start = InitialCenters(3, parties.rows[[0, 40, 70]])
     protocol = DGC(start, loss=LOSSES[loss], rho=5.0, max_rounds=2000, tol=1e-5)
     (plain, quick), (expected, said) = _both(monkeypatch, protocol, parties, how)
     np.testing.assert_array_equal(plain.result["rounds"], quick.result["rounds"])
@@ -278,7 +278,7 @@ def test_who_is_alone_stops_in_the_same_round(
 ) -> None:
     table = _parties(data)
     parties = Parties.of([table.rows], weights=[table.weights])
-    one = protocol(Start(3, parties.rows[[0, 40, 70]]), max_rounds=500, tol=1e-6)
+    one = protocol(InitialCenters(3, parties.rows[[0, 40, 70]]), max_rounds=500, tol=1e-6)
     (plain, quick), notes = _both(monkeypatch, one, parties, {})
     np.testing.assert_array_equal(plain.result["rounds"], quick.result["rounds"])
     assert quick.result["rounds"] < 500

@@ -11,12 +11,12 @@ from sklearn.cluster import KMeans
 
 from tests.protocols import reference
 from unpooled import DGC, losses
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError
-from unpooled.graphs.topology import topology
+from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import run_mesh
-from unpooled.types import Parties
 
 A = np.array([[2.0, 0.4, 0.0], [0.4, 1.0, -0.2], [0.0, -0.2, 0.5]])
 PAIRS: dict[str, tuple[losses.Loss, Callable[[float, float], reference.PlainLoss]]] = {
@@ -75,7 +75,12 @@ def test_equals_the_plain_loops(name: str, inner_steps: int, seed: int) -> None:
         rho=7.0, rounds=12, inner_steps=inner_steps,
     )  # fmt: skip
     protocol = dgc.DGC(
-        Start(3, start), loss=loss, rho=7.0, inner_steps=inner_steps, max_rounds=12, tol=0.0
+        InitialCenters(3, start),
+        loss=loss,
+        rho=7.0,
+        inner_steps=inner_steps,
+        max_rounds=12,
+        tol=0.0,
     )
     parties = Parties.of(rows, weights=weights)
     found = run_mesh(protocol, parties, topology(graph, parties.names))
@@ -111,7 +116,7 @@ def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
     loss, _ = PAIRS[name]
     rows, weights, graph, _ = problem(3)
     parties = Parties.of(rows, weights=weights)
-    protocol = dgc.DGC(Start(3), loss=loss, max_rounds=30, inner_steps=2)
+    protocol = dgc.DGC(InitialCenters(3), loss=loss, max_rounds=30, inner_steps=2)
     network = topology(graph, parties.names)
     whole, *split = (
         run_mesh(protocol, parties, network, seed=4, blocks=blocks) for blocks in (1, 3, 6)
@@ -184,7 +189,7 @@ def test_users_in_isolation_each_have_a_box_of_their_own() -> None:
     given = {"loss": losses.Bregman.generalised_kl(), "max_rounds": 30, "tol": 0}
     given.update(init="k-means++", graph=None, random_state=0)
     parties = Parties.of(rows)
-    protocol = dgc.DGC(Start(2, "k-means++"), loss=given["loss"], max_rounds=30, tol=0.0)
+    protocol = dgc.DGC(InitialCenters(2, "k-means++"), loss=given["loss"], max_rounds=30, tol=0.0)
     one, two = (
         run_mesh(protocol, parties, topology(None, parties.names), blocks=b).result["centers"]
         for b in (1, 2)

@@ -11,11 +11,12 @@ from tests.protocols import reference
 from tests.protocols.mesh.test_dgc import PAIRS, problem
 from tests.sentences import refuses
 from unpooled import DGC, losses, partition
-from unpooled.graphs.topology import topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, UserDown, run_mesh
-from unpooled.types import Body, Parties
+from unpooled.types import Body
 
 RING = nx.cycle_graph(10)
 
@@ -129,7 +130,9 @@ def test_stops_neither_early_nor_late(rho: float, rounds: int, inner_steps: int)
 def settled(loss: losses.Loss, solver: str, start: np.ndarray) -> Body:
     rows, weights, graph, _ = problem(1)
     parties = Parties.of(rows, weights=weights)
-    protocol = dgc.DGC(Start(3, start), loss=loss, solver=solver, tol=1e-8, max_rounds=4000)
+    protocol = dgc.DGC(
+        InitialCenters(3, start), loss=loss, solver=solver, tol=1e-8, max_rounds=4000
+    )
     result = run_mesh(protocol, parties, topology(graph, parties.names)).result
     assert not result["running"].any()
     return result
@@ -158,7 +161,9 @@ def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
     loss, _ = PAIRS[name]
     rows, weights, graph, _ = problem(3)
     parties = Parties.of(rows, weights=weights)
-    protocol = dgc.DGC(Start(3), loss=loss, solver="nesterov", max_rounds=40, inner_steps=2)
+    protocol = dgc.DGC(
+        InitialCenters(3), loss=loss, solver="nesterov", max_rounds=40, inner_steps=2
+    )
     faults = Options(faults=(UserDown(2, 20, 40),))
     whole, *split = (
         run_mesh(
@@ -175,7 +180,7 @@ def test_users_split_over_hosts_give_the_same_bits(name: str) -> None:
 def test_a_user_that_was_down_leaves_no_trace(fault: UserDown) -> None:
     rows, start = iris(0)
     parties = Parties.of(rows)
-    protocol = dgc.DGC(Start(3, start), rho=30.0, solver="nesterov", tol=1e-9)
+    protocol = dgc.DGC(InitialCenters(3, start), rho=30.0, solver="nesterov", tol=1e-9)
     undisturbed, disturbed = (
         run_mesh(protocol, parties, topology(RING, parties.names), options=Options(faults=faults))
         for faults in ((), (fault,))

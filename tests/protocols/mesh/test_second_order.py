@@ -13,12 +13,13 @@ from sklearn.datasets import load_iris
 from tests.protocols import reference
 from tests.protocols.mesh.test_dgc import A, blobs, problem
 from unpooled import DGC, losses, partition
-from unpooled.graphs.topology import Topology, topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.kernels.assignment.nearest import nearest
 from unpooled.protocols.mesh.second_order import SecondOrder
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Deaf, Options, Run, UserDown, run_mesh
-from unpooled.types import Parties
 
 X, Y = load_iris(return_X_y=True)
 
@@ -36,7 +37,7 @@ def run(
     """The run, and every round's centres."""
     parties = Parties.of(rows, weights=weights)
     network = topology(graph, parties.names)
-    protocol = SecondOrder(Start(start.shape[-2], start), **given)
+    protocol = SecondOrder(InitialCenters(start.shape[-2], start), **given)
     path = [np.broadcast_to(start, (len(rows), *start.shape[-2:]))]
     options = Options(faults=faults)
     found = run_mesh(
@@ -102,12 +103,12 @@ def plain(
     b, t = R * (1 - s) ** 2 / Q, R * (1 + s) ** 2 / Q
     tau, nu = 1 - t, (1 - t) / 10
     mu = 2 / (1 - b + 4 * R / (Q * (1 + t)))
-    x, p, due = start.copy(), np.zeros_like(start), 0
+    x, p, next_assignment = start.copy(), np.zeros_like(start), 0
     labels: list[list[int]] = []
     for n in range(rounds):
-        if n == due:
+        if n == next_assignment:
             labels = [reference.assign(loss, rows[i], x[i]) for i in range(m)]
-            due = n + 1 + n // 10
+            next_assignment = n + 1 + n // 10
         new = x.copy()
         for i in range(m):
             for k in range(K):
@@ -142,7 +143,7 @@ def test_equals_the_plain_loops(name: str, metric: np.ndarray | None, seed: int)
 @pytest.mark.parametrize(("rho", "most"), [(10.0, 35), (100.0, 55), (1000.0, 60)])
 def test_exchanges_on_iris(rho: float, most: int) -> None:
     """Until the distance to the exact solution is 1e-6 of the initial one, and until all stop."""
-    needed, stopped, costs, rivals = [], [], [], []
+    needed, stopped, costs, baseline = [], [], [], []
     for seed in range(6):
         rows, start = iris(seed)
         _, path, parties, network = run(rows, "ring", start, rho=rho, max_rounds=120, tol=0.0)
@@ -156,11 +157,11 @@ def test_exchanges_on_iris(rho: float, most: int) -> None:
         stopped.append(int(found.result["rounds"][0]))
         if rho == 10.0:
             costs.append(cost(parties, network, path[-1], rho))
-            rival = DGC(3, rho=rho, init=start, max_rounds=3000, tol=1e-6).fit(rows)
-            rivals.append(cost(parties, network, rival.peer_centers_, rho))
+            dgc = DGC(3, rho=rho, init=start, max_rounds=3000, tol=1e-6).fit(rows)
+            baseline.append(cost(parties, network, dgc.peer_centers_, rho))
     assert np.median(needed) <= most
     assert np.median(stopped) <= most + 20
-    assert rho != 10.0 or np.mean(costs) <= np.mean(rivals)
+    assert rho != 10.0 or np.mean(costs) <= np.mean(baseline)
 
 
 LOSSES: dict[str, losses.Loss] = {

@@ -8,11 +8,11 @@ import pytest
 
 from tests.protocols.mesh.test_dgc import blobs, problem
 from unpooled import DGC, ADMMKMeans, KarSwenson
-from unpooled.graphs.topology import topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
-from unpooled.protocols.mesh.shared.starts import Start
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import LinkLost, Options, run_mesh
-from unpooled.types import Parties
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,9 @@ from unpooled.types import Parties
 def test_all_users_stop_in_the_same_round(graph: nx.Graph, inner_steps: int, seed: int) -> None:
     rows, weights, _, _ = problem(seed)
     parties = Parties.of(rows, weights=weights)
-    protocol = dgc.DGC(Start(3), rho=3.0, inner_steps=inner_steps, max_rounds=20_000, tol=1e-3)
+    protocol = dgc.DGC(
+        InitialCenters(3), rho=3.0, inner_steps=inner_steps, max_rounds=20_000, tol=1e-3
+    )
     for blocks in (1, 6):
         run = run_mesh(protocol, parties, topology(graph, parties.names), blocks=blocks)
         assert len(set(run.result["rounds"].tolist())) == 1
@@ -93,12 +95,15 @@ def test_a_large_rho_does_not_pass_for_rest() -> None:
         assert model.n_rounds_ == 300
 
 
-def test_neighbours_go_on_with_the_last_words_of_a_user_that_has_stopped() -> None:
-    """One lost exchange near the end lets users stop at different times, but not drift apart."""
+def test_neighbours_go_on_with_the_last_post_of_a_user_that_has_stopped() -> None:
+    """One lost exchange near the end lets users stop at different times, but they still agree."""
     rng = np.random.default_rng(0)
     rows = [rng.normal(size=(8, 2)) + (i % 3) * 6 for i in range(6)]
     start = np.array([[0.0, 0.0], [6.0, 6.0], [12.0, 12.0]])
-    parties, protocol = Parties.of(rows), dgc.DGC(Start(3, start), max_rounds=5000, tol=1e-5)
+    parties, protocol = (
+        Parties.of(rows),
+        dgc.DGC(InitialCenters(3, start), max_rounds=5000, tol=1e-5),
+    )
     ring = topology("ring", parties.names)
     plain = run_mesh(protocol, parties, ring)
     last = plain.traffic.rounds

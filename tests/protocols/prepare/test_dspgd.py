@@ -10,6 +10,7 @@ import pytest
 
 from tests.sentences import refuses
 from unpooled import KernelKMeans
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask
@@ -17,8 +18,8 @@ from unpooled.privacy.policy import STUDY
 from unpooled.protocols.prepare import dspgd
 from unpooled.protocols.prepare.dspgd import CompressedDSPGD
 from unpooled.protocols.prepare.kernel import GAMMA, SEED, Kernel
+from unpooled.protocols.star import coreset
 from unpooled.runtime.party import PartyRuntime
-from unpooled.types import Parties
 
 D = 20
 SIZES = (15, 21, 12)
@@ -279,7 +280,7 @@ def test_numbers_that_are_for_other_rows_are_refused() -> None:
     parties = Parties.of(tables)
     protocol = model.planned(parties)
     told = {GAMMA: np.array([0.1]), SEED: np.array([5]), "kernel.draw": np.array([1])}
-    digests = np.array([dspgd.digest(name) for name in parties.names], dtype=np.uint64)
+    digests = np.array([coreset.party_digest(name) for name in parties.names], dtype=np.uint64)
     whole = {"vector": np.ones(sum(SIZES)), "party": digests, "size": np.array(SIZES), **told}
     for change, words in (
         ({"party": digests[1:], "size": np.array(SIZES[1:])}, "was not sent which numbers"),

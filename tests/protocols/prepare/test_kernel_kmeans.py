@@ -16,6 +16,7 @@ import unpooled
 from tests.protocols.prepare.test_dspgd import unlike
 from tests.sentences import refuses
 from unpooled import KernelKMeans, KernelPCAKMeans, RandomFeatureKMeans
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Message, Reply
@@ -24,7 +25,6 @@ from unpooled.protocols.prepare import bandwidth
 from unpooled.protocols.prepare.kernel import MAP
 from unpooled.protocols.star import coreset, one_shot
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties
 
 D = 40
 SMALL = {"n_features": D, "n_init": 2, "random_state": 0}

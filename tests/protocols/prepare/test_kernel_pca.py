@@ -15,17 +15,19 @@ from threadpoolctl import threadpool_limits
 from tests.sentences import refuses
 from unpooled import KernelPCAKMeans as Estimator
 from unpooled import parallel
+from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.kernels.linalg.features import KERNELS, exact
 from unpooled.kernels.linalg.landmarks import CountSketch, Span
 from unpooled.messages.message import Ask, Message, Reply, Summary
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.prepare.kernel_pca import POINTS, KernelPCAKMeans
-from unpooled.protocols.star.coreset import CoresetKMeans, digest
+from unpooled.protocols.prepare.kernel_pca import POINTS, KernelPCA
+from unpooled.protocols.prepare.then import Then
+from unpooled.protocols.star.coreset import CoresetKMeans, party_digest
 from unpooled.simulate import Options, Run, run_star
 from unpooled.testing import Check, conformance
-from unpooled.types import Body, FloatArray, Parties
+from unpooled.types import Body, FloatArray
 
 IRIS = load_iris(return_X_y=True)[0]
 SCALES = dict(zip(KERNELS, (0.3, 0.2, 0.3, 0.05, 0.05), strict=True))
@@ -41,14 +43,13 @@ def one_thread() -> Iterator[None]:
 
 def protocol(
     kernel: str = "gaussian", gamma: float | None = 0.3, k: int = 3, **options: Any
-) -> KernelPCAKMeans:
+) -> Then:
     options = {"n_components": k, "n_points": 30, "sketch": 8, "width": 40, **options}
-    return KernelPCAKMeans(
-        Kernel(kernel, 40, "independent", "phase"), gamma, CoresetKMeans(k, 30, n_init=2), **options
-    )
+    drawn = Kernel(kernel, 40, "independent", "phase")
+    return Then(KernelPCA(drawn, gamma, **options), CoresetKMeans(k, 30, n_init=2))
 
 
-def listened(asked: KernelPCAKMeans, parties: Parties, seed: int = 0) -> tuple[Run, list[Message]]:
+def listened(asked: Then, parties: Parties, seed: int = 0) -> tuple[Run, list[Message]]:
     """A run and all that was said in it."""
     said: list[Message] = []
     watch = Options(watch=lambda who, message: said.append(message))
@@ -114,12 +115,12 @@ def test_leverage_scores_are_those_of_the_embedded_rows() -> None:
     body = told(said, "leverage")
     seed = np.random.default_rng([int(body[SEED][0]), 0])
     matrix = seed.normal(size=(40, 8)) / np.sqrt(8)
-    embedded = asked.kernel.features(body).transform(IRIS) @ matrix
+    embedded = asked.preparation.kernel.features(body).transform(IRIS) @ matrix
     true = np.einsum(
         "ij,jk,ik->i", embedded, np.linalg.pinv(embedded.T @ embedded, hermitian=True), embedded
     )
     for i, part in enumerate(np.split(true, [60])):
-        _, state = asked.leverage(parties[i], {}, body, np.random.default_rng(0))
+        _, state = asked.preparation.leverage(parties[i], {}, body, np.random.default_rng(0))
         np.testing.assert_allclose(state["chances"], part, rtol=1e-6)
     sums = [m.body["leverage"][0] for m in said if isinstance(m, Reply) and m.kind == "leverage"]
     assert sum(sums) == pytest.approx(8)
@@ -201,7 +202,9 @@ def test_chances_are_what_rows_have_beyond_the_first(kernel: str) -> None:
     weights = np.array([1.0, 1.0, 2.0, 0.0, 1.0, 0.5, 3.0, 1.0, 1.0, 1.0])
     party = Parties.of([rows], weights=[weights])[0]
     body = {GAMMA: np.array([gamma]), POINTS: points}
-    answer, state = protocol(kernel, gamma).residual(party, {}, body, np.random.default_rng(0))
+    answer, state = protocol(kernel, gamma).preparation.residual(
+        party, {}, body, np.random.default_rng(0)
+    )
     plain = np.array([error(kernel, gamma, points, row[None]) for row in rows])
     assert state["chances"][:2].tolist() == [0.0, 0.0]  # they are in the span
     wanted = (weights * plain)[weights > 0]
@@ -216,17 +219,19 @@ def test_rows_are_drawn_by_their_chances() -> None:
     weights = np.array([1.0, 1.0, 0.0, 2.0, 1.0, 1.0])
     party = Parties.of([rows], weights=[weights])[0]
     chances = np.array([0.0, 0.5, 2.0, 0.25, 1.25])
-    share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([1])}
+    share = {"party": np.array([party_digest("0")], dtype=np.uint64), "share": np.array([1])}
     asked, rng, drawn = protocol(), np.random.default_rng(0), np.zeros(6)
     for _ in range(2000):
-        said, _ = asked.drawn_rows(party, {"chances": chances}, share, rng)
+        said, _ = asked.preparation.drawn_rows(party, {"chances": chances}, share, rng)
         assert isinstance(said, Mapping)
         drawn[(rows == said["rows"]).all(axis=1)] += 1
     assert drawn.sum() == 2000
     assert drawn[[0, 2]].tolist() == [0.0, 0.0]
     wanted = np.insert(chances, 2, 0.0) / chances.sum()
     np.testing.assert_allclose(drawn / 2000, wanted, atol=4 * np.sqrt(0.25 / 2000))
-    every, _ = asked.drawn_rows(party, {"chances": chances}, {**share, "share": np.array([9])}, rng)
+    every, _ = asked.preparation.drawn_rows(
+        party, {"chances": chances}, {**share, "share": np.array([9])}, rng
+    )
     assert isinstance(every, Mapping)
     assert np.array_equal(every["rows"], np.unique(rows[[1, 3, 4, 5]], axis=0))
 
@@ -297,10 +302,14 @@ def test_what_makes_no_sense_is_refused() -> None:
         "The exponential kernel of gamma=1 overflows",
     )
     alone = Parties.of([IRIS])[0]
-    share = {"party": np.array([digest("0")], dtype=np.uint64), "share": np.array([31])}
+    share = {"party": np.array([party_digest("0")], dtype=np.uint64), "share": np.array([31])}
     for body, words in ((share, "was asked for 31 rows"), ({**share, "share": [3]}, "missed")):
         body = {name: np.asarray(value) for name, value in body.items()}
-        refuses(lambda body=body: asked.drawn_rows(alone, {}, body, nothing), words, ProtocolError)
+        refuses(
+            lambda body=body: asked.preparation.drawn_rows(alone, {}, body, nothing),
+            words,
+            ProtocolError,
+        )
     by = {GAMMA: np.ones(1), POINTS: IRIS[:3], MAP: np.ones((2, 3))}
     refuses(lambda: asked.embed(IRIS, by), "A map of 2 lines is not one of 3", ProtocolError)
     by = {GAMMA: np.zeros(1), POINTS: IRIS[:3], MAP: np.ones((3, 3))}

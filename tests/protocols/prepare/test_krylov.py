@@ -9,18 +9,19 @@ import pytest
 
 from tests.protocols.prepare.test_dspgd import unlike
 from tests.sentences import refuses
+from unpooled.data.parties import Parties, PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask, Note
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.prepare import krylov
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
-from unpooled.protocols.prepare.kernel_kmeans import KernelKMeans
+from unpooled.protocols.prepare.kernel_map import KernelMap
 from unpooled.protocols.prepare.krylov import BlockKrylov
+from unpooled.protocols.prepare.then import Then
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Parties, PartyData
 
 D = 40
 
@@ -32,10 +33,10 @@ def asked(
     s: int = 3,
     gamma: float | None = None,
     kernel: Kernel | None = None,
-) -> KernelKMeans:
+) -> Then:
     kernel = kernel or Kernel("gaussian", D)
     inner = CoresetKMeans(2, 10, n_init=1)
-    return KernelKMeans(kernel, gamma, inner, BlockKrylov(kernel, s, block, passes), s)
+    return Then(KernelMap(kernel, gamma, BlockKrylov(kernel, s, block, passes), s), inner)
 
 
 def weighted(seed: int = 0, sizes: tuple[int, ...] = (30, 41, 24)) -> Parties:
@@ -43,9 +44,9 @@ def weighted(seed: int = 0, sizes: tuple[int, ...] = (30, 41, 24)) -> Parties:
     return Parties.of(tables, weights=[rng.uniform(0.5, 2.0, len(own)) for own in tables])
 
 
-def pooled(protocol: KernelKMeans, run: Run, parties: Parties) -> tuple[np.ndarray, np.ndarray]:
+def pooled(protocol: Then, run: Run, parties: Parties) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, the largest first, of the Gram matrix of all features, and that matrix."""
-    features = protocol.kernel.features(run.result).transform(parties.rows)
+    features = protocol.preparation.kernel.features(run.result).transform(parties.rows)
     gram = (parties.weights[:, None] * features).T @ features
     return np.linalg.eigvalsh(gram)[::-1], gram
 
@@ -195,7 +196,7 @@ def test_nothing_comes_of_parties_that_are_all_too_small() -> None:
         refuses(call, "No party sent anything about its rows", ProtocolError)
 
 
-def gram_of(party: PartyData, told: dict[str, np.ndarray], protocol: KernelKMeans) -> np.ndarray:
+def gram_of(party: PartyData, told: dict[str, np.ndarray], protocol: Then) -> np.ndarray:
     """What a coordinator learns of a party that it asks about every direction, 8 at a time."""
     site = PartyRuntime(protocol, party, (0, 0), DEPLOYMENT)
     parts = []
@@ -222,7 +223,7 @@ def test_whose_row_it_is_can_be_told_if_a_party_has_fewer_than_d(n: int, told_ap
     protocol = asked(8, 2, gamma=0.5)
     told: dict[str, Any] = {GAMMA: np.array([0.5]), SEED: np.array([11])}
     gram = gram_of(PartyData("A", rows, np.ones(n)), told, protocol)
-    features = protocol.kernel.features(told)
+    features = protocol.preparation.kernel.features(told)
     np.testing.assert_allclose(gram, features.transform(rows).T @ features.transform(rows))
     members = left_over(gram, features.transform(rows))
     others = left_over(gram, features.transform(strangers))

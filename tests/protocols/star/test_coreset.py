@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
 from tests.sentences import refuses
+from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal
 from unpooled.kernels.lloyd import kmedian
 from unpooled.kernels.lloyd.coreset import row_costs
@@ -15,7 +16,6 @@ from unpooled.messages.message import Message, Reply
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties
 
 IRIS = load_iris(return_X_y=True)[0]
 PARTIES = Parties.of(np.split(IRIS[np.random.default_rng(0).permutation(150)], [20, 60, 61, 63]))

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled import FeCA
+from unpooled.data.parties import Parties, PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of
 from unpooled.messages.message import Reply
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.star import feca
 from unpooled.simulate import Options, run_star
-from unpooled.types import Parties, PartyData
 
 Cluster = tuple[np.ndarray, np.ndarray]
 """Rows and weights."""

@@ -15,8 +15,10 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from unpooled import FederatedKMeans
-from unpooled.kernels.assignment import following
+from unpooled.data.parties import Parties
+from unpooled.kernels.assignment import bounds
 from unpooled.kernels.assignment.centers import label
+from unpooled.kernels.lloyd import cluster_sums
 from unpooled.messages.codec import decode_state, encode_state
 from unpooled.messages.message import Ask, Message, Reply, sealed
 from unpooled.protocols.star import federated
@@ -24,7 +26,6 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared import sums
 from unpooled.simulate import Options, Run, run_star
 from unpooled.simulate.faults import AnswerLost, UserDown
-from unpooled.types import Parties
 
 
 def column(*values: float) -> np.ndarray:
@@ -443,8 +444,8 @@ def test_remembering_changes_no_answer_of_a_party_with_a_minimum_count(
 
 
 def remembering_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kept in (following.Nearness, following.Contents):
-        monkeypatch.setattr(kept, "of", lambda *_: None)
+    monkeypatch.setattr(bounds, "fitting", lambda *_: [])
+    monkeypatch.setattr(cluster_sums, "fitting", lambda *_: [])
 
 
 @pytest.mark.parametrize("policy", ["study", "deployment"])
@@ -486,7 +487,7 @@ def test_few_rows_are_looked_at_and_added_up(monkeypatch: pytest.MonkeyPatch) ->
     rows = corners[rng.integers(4, size=2000)] + rng.normal(size=(2000, 3))
     party, state = Parties.of([rows])[0], {}
     seen: dict[str, list[int]] = {"looked at": [], "added up": []}
-    nearest, totals = following.nearest, following._totals
+    nearest, totals = bounds.nearest, cluster_sums._totals
 
     def counted_nearest(rows: Any, centers: Any, some: Any = None) -> Any:
         seen["looked at"].append(len(rows if some is None else some))
@@ -496,8 +497,8 @@ def test_few_rows_are_looked_at_and_added_up(monkeypatch: pytest.MonkeyPatch) ->
         seen["added up"].append(len(rows))
         return totals(rows, *rest)
 
-    monkeypatch.setattr(following, "nearest", counted_nearest)
-    monkeypatch.setattr(following, "_totals", counted_totals)
+    monkeypatch.setattr(bounds, "nearest", counted_nearest)
+    monkeypatch.setattr(cluster_sums, "_totals", counted_totals)
     centers = corners.copy()
     for _ in range(20):
         said, state = sums.cluster_sums(party, state, {"centers": centers}, rng)
@@ -533,7 +534,7 @@ def test_what_does_not_fit_is_forgotten() -> None:
         (party, centers + 0.1, {**state, "members": state["labels"] + 3}),
         (party, centers + 0.1, {**state, "members": state["labels"] - 9}),
         (party, centers + 0.1, {**state, "members": state["labels"][:3]}),
-        (party, centers + 0.1, {name: state[name] for name in ("labels", "due")}),
+        (party, centers + 0.1, {name: state[name] for name in ("labels", "bounds")}),
     ):
         said, _ = sums.cluster_sums(other, known, {"centers": asked}, rng)
         assert_equal_answers(said, plain_answer(other.rows, other.weights, asked))

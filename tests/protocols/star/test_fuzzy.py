@@ -12,13 +12,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from unpooled import FuzzyCMeans, parallel
+from unpooled.data.parties import Parties
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.fuzzy import fuzzy_c_means, memberships
 from unpooled.messages.message import Ask, Message, Reply
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.star import fuzzy
 from unpooled.simulate import Options, Run, run_star
-from unpooled.types import Parties
 
 
 def column(*values: float) -> np.ndarray:

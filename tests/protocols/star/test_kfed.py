@@ -13,6 +13,7 @@ from tests.sentences import refuses
 from unpooled import KFED
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import cluster
+from unpooled.messages.aggregate import aggregate
 from unpooled.protocols.star import kfed
 
 
@@ -22,9 +23,11 @@ def column(*values: float) -> np.ndarray:
 
 def result(sent: list[np.ndarray], k: int, seed: int = 0) -> np.ndarray:
     """The coordinator's centres when parties send these centroids."""
-    coordinator = kfed.KFED(k, 2).coordinator(np.random.default_rng(seed))
+    method = kfed.KFED(k, 2)
+    coordinator = method.coordinator(np.random.default_rng(seed))
     next(coordinator)
-    coordinator.send({str(i): {"centroids": own} for i, own in enumerate(sent)})
+    replies = {str(i): {"centroids": own} for i, own in enumerate(sent)}
+    coordinator.send(aggregate(method.releases[0], replies))
     with pytest.raises(StopIteration) as end:
         coordinator.send(None)
     return end.value.value["centers"]

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from unpooled import MatchedAveraging
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.matching import matched, matched_mean
+from unpooled.messages.aggregate import aggregate
 from unpooled.protocols.star import matched as protocol
 
 
@@ -20,9 +21,11 @@ def column(*values: float) -> np.ndarray:
 
 def result(*sent: np.ndarray, k: int = 2) -> list[list[float]]:
     """The coordinator's centres when parties send these centroids."""
-    coordinator = protocol.MatchedAveraging(k).coordinator(np.random.default_rng(0))
+    method = protocol.MatchedAveraging(k)
+    coordinator = method.coordinator(np.random.default_rng(0))
     next(coordinator)
-    coordinator.send({str(i): {"centroids": own} for i, own in enumerate(sent)})
+    replies = {str(i): {"centroids": own} for i, own in enumerate(sent)}
+    coordinator.send(aggregate(method.releases[0], replies))
     with pytest.raises(StopIteration) as end:
         coordinator.send(None)
     return end.value.value["centers"].tolist()

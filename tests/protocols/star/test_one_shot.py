@@ -12,6 +12,8 @@ from tests.sentences import refuses
 from unpooled import OneShotKMeans, partition
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster
+from unpooled.messages.aggregate import aggregate
+from unpooled.messages.release import Release
 from unpooled.metrics import center_distance
 from unpooled.protocols.star import one_shot
 
@@ -151,7 +153,8 @@ def test_radii_stand_in_for_counts_where_clusters_scatter_alike() -> None:
         "B": {"radii": np.array([0.5, 0.5, 0.0])},
         "C": {"radii": np.empty(0)},
     }
-    weights = one_shot._standing_in(replies)
+    release = Release("centroids", ("radii",), ("sums",), "", union=("radii",))
+    weights = one_shot._weights_from_radii(aggregate(release, replies))
     assert weights[:2] == pytest.approx([0.8, 0.2])
     assert weights[2:].sum() == pytest.approx(1.0)
     assert np.isfinite(weights).all()

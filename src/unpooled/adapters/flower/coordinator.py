@@ -13,11 +13,11 @@ from flwr.serverapp import Grid, ServerApp
 from unpooled.adapters.flower.envelope import (
     MESSAGE_TYPE,
     Agreed,
+    PartyReply,
     Question,
-    Word,
     agreement_of,
+    party_reply_of,
     record,
-    word_of,
 )
 from unpooled.checks import number as a_number
 from unpooled.errors import (
@@ -39,7 +39,7 @@ from unpooled.types import Body, IntArray, PartyId
 _POLL = 0.25
 """Seconds between two looks at what has arrived."""
 _TRIES, _PAUSE = 3, 2.0
-"""How often a party is asked whose answer went missing on the way, and seconds in between."""
+"""How often a party is asked whose reply went missing on the way, and seconds in between."""
 _ONCE = np.ones(1, dtype=np.int64)
 _ERRORS = {
     1: "its app cannot be loaded",
@@ -59,18 +59,18 @@ def server_app(
     timeout: float | Callable[[Context], float] = 600.0,
     observe: Callable[[Note], None] | None = None,
 ) -> ServerApp:
-    """The coordinator as a ServerApp; ``on_result`` is handed what came of the run.
+    """The coordinator as a ServerApp; ``on_result`` is called with the outcome of the run.
 
     ``timeout``, in seconds, is how long to wait for all parties to be there, and then for the
-    answers to each question; who has not answered by then is left out if the quorum allows it.
+    replies to each question; who has not replied by then is left out if the quorum allows it.
     """
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        patience = timeout(context) if callable(timeout) else timeout
+        seconds = timeout(context) if callable(timeout) else timeout
         agreement = agreement_of(agreed, context)
-        on_result(run_star(grid, agreement, timeout=patience, observe=observe), context)
+        on_result(run_star(grid, agreement, timeout=seconds, observe=observe), context)
 
     return app
 
@@ -83,23 +83,25 @@ def run_star(
     observe: Callable[[Note], None] | None = None,
 ) -> Outcome:
     """Runs the coordinator, for a ServerApp of your own."""
-    caller = _Caller(grid, agreement, a_number("timeout", timeout, above=0.0))
-    conductor = CoordinatorRuntime(agreement.protocol, agreement.n_parties, agreement.seed, observe)
+    questioner = _Questioner(grid, agreement, a_number("timeout", timeout, above=0.0))
+    coordinator = CoordinatorRuntime(
+        agreement.protocol, agreement.n_parties, agreement.seed, observe
+    )
     with serving():
-        caller.wait()
-        ask = conductor.begin()
+        questioner.wait()
+        ask = coordinator.begin()
         while ask is not None:
-            replies, refusals = caller.call(ask, conductor.exchange)
-            ask = conductor.answered(replies, refusals)
-    return Outcome(conductor.result, caller.traffic, answerers=conductor.answerers)
+            replies, refusals = questioner.ask_all(ask, coordinator.exchange)
+            ask = coordinator.answered(replies, refusals)
+    return Outcome(coordinator.result, questioner.traffic, answerers=coordinator.answerers)
 
 
-class _Unheard(ProtocolError):
-    """There is no answer, but there might be if the party is asked again."""
+class _NoReply(ProtocolError):
+    """There is no reply, but there might be if the party is asked again."""
 
 
-class _Caller:
-    """Asks whoever is there, and counts who said what."""
+class _Questioner:
+    """Asks whoever is there, and counts what was sent."""
 
     def __init__(self, grid: Grid, agreement: Agreement, timeout: float) -> None:
         self._grid = grid
@@ -111,7 +113,7 @@ class _Caller:
 
     @property
     def traffic(self) -> Traffic:
-        """The questions that were heard, and the answers that arrived."""
+        """The questions that arrived, as far as there was a reply, and the replies."""
         names = (self._names.get(i, str(i)) for i in range(self._agreement.n_parties))
         return Traffic.of(tuple(names), self._entries)
 
@@ -123,34 +125,34 @@ class _Caller:
                 return
             time.sleep(_POLL)
 
-    def call(self, ask: Ask, exchange: int) -> tuple[dict[PartyId, Body], list[UnpooledError]]:
-        """The answers in party order, and why others did not answer."""
+    def ask_all(self, ask: Ask, exchange: int) -> tuple[dict[PartyId, Body], list[UnpooledError]]:
+        """The replies in party order, and why others did not reply."""
         round = _Round(time.monotonic() + self._timeout, self._agreement.n_parties)
         nodes = list(self._grid.get_node_ids())
         for _ in range(_TRIES):
             self._ask(ask, exchange, nodes, round)
-            nodes = [node for node, why in round.troubles.items() if isinstance(why, _Unheard)]
+            nodes = [node for node, why in round.failures.items() if isinstance(why, _NoReply)]
             if not nodes or round.over:
                 break
             time.sleep(_PAUSE)
         replies: dict[PartyId, Body] = {}
         refusals: list[UnpooledError] = []
-        for number, word in sorted(round.heard.items()):
-            self._recognise(word)
+        for number, arrived in sorted(round.replies.items()):
+            self._recognise(arrived)
             self._count(ask, exchange, number, "down")
             try:
-                reply = _reply(word, ask, self._agreement)
+                reply = _answer_in(arrived, ask, self._agreement)
             except UnpooledError as refusal:
                 refusals.append(refusal)
                 continue
             if reply is not None:
                 self._count(reply, exchange, number, "up")
                 self._answered[number] += 1
-                replies[word.party] = reply.body
-        return replies, [*refusals, *round.troubles.values()]
+                replies[arrived.party] = reply.body
+        return replies, [*refusals, *round.failures.values()]
 
     def _ask(self, ask: Ask, exchange: int, nodes: list[int], round: _Round) -> None:
-        """Asks these nodes, and listens until all have spoken or the round is over."""
+        """Asks these nodes, and waits until all have replied or the round is over."""
         question = Question(self._agreement.digest, exchange, list(self._answered), encode(ask))
         group, left = f"{ask.kind} {ask.round}", max(round.deadline - time.monotonic(), 1.0)
         messages = [
@@ -161,19 +163,19 @@ class _Caller:
         waiting = {name: node for name, node in zip(sent, nodes, strict=False) if name}
         while waiting and not round.over:
             for message in self._grid.pull_messages(list(waiting)):
-                # Errors of Flower's own come from node 1: only this tells whose they are.
+                # Errors of Flower's own come from node 1: only this shows whose they are.
                 node = waiting.pop(message.metadata.reply_to_message_id, None)
                 if node is not None:
-                    round.hear(message, node, ask)
+                    round.take(message, node, ask)
             if waiting:
                 time.sleep(_POLL)
 
-    def _recognise(self, word: Word) -> None:
+    def _recognise(self, reply: PartyReply) -> None:
         """Refuses a party with the name of another, or with another than before."""
-        if self._names.setdefault(word.number, word.party) != word.party or (
+        if self._names.setdefault(reply.number, reply.party) != reply.party or (
             len(set(self._names.values())) < len(self._names)
         ):
-            raise _taken(word)
+            raise _identity_taken(reply)
 
     def _count(
         self, message: Ask | Reply, exchange: int, number: int, way: Literal["up", "down"]
@@ -185,80 +187,80 @@ class _Caller:
 
 
 class _Round:
-    """What has been heard of one question so far."""
+    """What has arrived in reply to one question so far."""
 
     def __init__(self, deadline: float, n_parties: int) -> None:
         self.deadline = deadline
-        self.heard: dict[int, Word] = {}
-        """What parties say, by their numbers."""
-        self.troubles: dict[int, UnpooledError] = {}
+        self.replies: dict[int, PartyReply] = {}
+        """By the parties' numbers."""
+        self.failures: dict[int, UnpooledError] = {}
         """What is wrong with the others, by their nodes."""
         self._n_parties = n_parties
 
     @property
     def over(self) -> bool:
         """Whether nobody is left to wait for, or no time."""
-        return len(self.heard) == self._n_parties or time.monotonic() > self.deadline
+        return len(self.replies) == self._n_parties or time.monotonic() > self.deadline
 
-    def hear(self, message: Message, node: int, ask: Ask) -> None:
-        """Notes what a node says."""
-        self.troubles.pop(node, None)
+    def take(self, message: Message, node: int, ask: Ask) -> None:
+        """Notes what came from a node."""
+        self.failures.pop(node, None)
         try:
-            word = _word(message, node, ask, self._n_parties)
-        except UnpooledError as trouble:
-            self.troubles[node] = trouble
+            reply = _party_reply(message, node, ask, self._n_parties)
+        except UnpooledError as failure:
+            self.failures[node] = failure
             return
-        if word.number in self.heard:
-            raise _taken(word)
-        self.heard[word.number] = word
+        if reply.number in self.replies:
+            raise _identity_taken(reply)
+        self.replies[reply.number] = reply
 
 
-def _taken(word: Word) -> ProtocolError:
+def _identity_taken(reply: PartyReply) -> ProtocolError:
     return ProtocolError(
-        f"Party {word.number}, which calls itself {word.party}, has the number or the name of "
+        f"Party {reply.number}, which calls itself {reply.party}, has the number or the name of "
         "another; give every SuperNode a partition-id and a name of its own."
     )
 
 
-def _word(message: Message, node: int, ask: Ask, n_parties: int) -> Word:
-    """What a party says, if it is one and Flower brought its words."""
+def _party_reply(message: Message, node: int, ask: Ask, n_parties: int) -> PartyReply:
+    """A party's reply, if it is a party and Flower brought one."""
     if message.has_error():
         code = message.error.code
-        raise _Unheard(
+        raise _NoReply(
             f"Node {node} did not answer {ask.kind!r} of round {ask.round}: "
             f"{_ERRORS.get(code, f'Flower reports error {code}')}; see the log of its SuperNode."
         )
     try:
-        word = word_of(message)
+        reply = party_reply_of(message)
     except MalformedMessage as error:
         raise MalformedMessage(f"Node {node} did not answer {ask.kind!r}: {error}") from None
-    if word.status == "outdated":
+    if reply.status == "outdated":
         # Flower may bring the next question before it has put away what the last one left.
-        raise _Unheard(word.text)
-    if not 0 <= word.number < n_parties:
-        raise ProtocolError(word.text)
-    return word
+        raise _NoReply(reply.text)
+    if not 0 <= reply.number < n_parties:
+        raise ProtocolError(reply.text)
+    return reply
 
 
-def _reply(word: Word, ask: Ask, agreement: Agreement) -> Reply | None:
-    """The party's answer, None if it is withheld; its refusal is raised."""
-    if word.status == "refused":
-        raise PolicyRefusal(word.text)
-    if word.status == "withheld":
+def _answer_in(reply: PartyReply, ask: Ask, agreement: Agreement) -> Reply | None:
+    """The answer in a party's reply, None if it is withheld; its refusal is raised."""
+    if reply.status == "refused":
+        raise PolicyRefusal(reply.text)
+    if reply.status == "withheld":
         return None
-    if word.status != "answer":
-        raise ProtocolError(word.text)
+    if reply.status != "answer":
+        raise ProtocolError(reply.text)
     try:
-        reply = decode(word.answer)
+        answer = decode(reply.answer)
     except WireError as error:
-        raise MalformedMessage(f"Party {word.party} sent no message: {error}") from None
-    wrong = _misfit(reply, ask, agreement)
+        raise MalformedMessage(f"Party {reply.party} sent no message: {error}") from None
+    wrong = _misfit(answer, ask, agreement)
     if wrong is not None:
         raise MalformedMessage(
-            f"Party {word.party} did not answer {ask.kind!r} of round {ask.round}, since {wrong}; "
+            f"Party {reply.party} did not answer {ask.kind!r} of round {ask.round}, since {wrong}; "
             "have both sides run the same version."
         )
-    return reply  # type: ignore[return-value]
+    return answer  # type: ignore[return-value]
 
 
 def _misfit(reply: Ask | Reply | Post, ask: Ask, agreement: Agreement) -> str | None:

@@ -1,4 +1,4 @@
-"""A question, and what is said to it, in Flower's messages: one record each, and no pickle."""
+"""A question and a party's reply in Flower's messages: one record each, and no pickle."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 
 from unpooled.errors import MalformedMessage, ProtocolError
 from unpooled.runtime.agreement import Agreement
+from unpooled.text import printable
 from unpooled.types import PartyId
 
 Agreed: TypeAlias = Agreement | Callable[[Context], Agreement]
@@ -22,7 +23,7 @@ LONGEST = 1000
 
 
 class Outdated(ProtocolError):
-    """The coordinator has answers that the party does not remember."""
+    """The coordinator has replies that the party's memory does not have."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,17 @@ class Question:
     """A question to a party."""
 
     agreement: str
-    """What the coordinator takes the run for: a digest."""
+    """The digest of the coordinator's agreement."""
     exchange: int
     """The question's number in the run."""
     answered: list[int]
-    """How many answers the coordinator has from each party."""
+    """How many replies the coordinator has from each party."""
     question: bytes
 
 
 @dataclass(frozen=True)
-class Word:
-    """What a party says: its answer, or in one sentence why there is none."""
+class PartyReply:
+    """A party's reply: its answer, or in one sentence why there is none."""
 
     number: int
     """-1 if the party does not know."""
@@ -51,36 +52,37 @@ class Word:
     text: str = ""
 
 
+_NAMES: dict[type, str] = {Question: "question of a coordinator", PartyReply: "reply of a party"}
 _TYPES: dict[type, dict[str, type]] = {
     Question: {"agreement": str, "exchange": int, "answered": list, "question": bytes},
-    Word: {"number": int, "party": str, "status": str, "answer": bytes, "text": str},
+    PartyReply: {"number": int, "party": str, "status": str, "answer": bytes, "text": str},
 }
 
 
 def agreement_of(agreed: Agreed, context: Context) -> Agreement:
-    """What this side takes the run for."""
+    """What this side takes to be agreed on."""
     return agreed(context) if callable(agreed) else agreed
 
 
-def record(said: Question | Word) -> RecordDict:
-    """Ready to be sent."""
-    return RecordDict({KEY: ConfigRecord(asdict(said))})
+def record(message: Question | PartyReply) -> RecordDict:
+    """The message as Flower sends it."""
+    return RecordDict({KEY: ConfigRecord(asdict(message))})
 
 
 def question_of(message: Message) -> Question:
     """The question that has arrived."""
     found = Question(**_fields(message, Question))
     if not all(type(count) is int for count in found.answered):
-        raise MalformedMessage("A question over Flower counts answers in something else than ints.")
+        raise MalformedMessage("A question over Flower counts replies in something else than ints.")
     return found
 
 
-def word_of(message: Message) -> Word:
-    """What a party says."""
-    found = _fields(message, Word)
-    for name in ("party", "text"):  # they go to people and logs
-        found[name] = " ".join(found[name].split())[:LONGEST]
-    return Word(**found)
+def party_reply_of(message: Message) -> PartyReply:
+    """The reply that has arrived."""
+    found = _fields(message, PartyReply)
+    for name in ("party", "text"):  # they are printed and logged
+        found[name] = printable(" ".join(found[name].split()), LONGEST)
+    return PartyReply(**found)
 
 
 def _fields(message: Message, kind: type) -> dict[str, Any]:
@@ -89,6 +91,6 @@ def _fields(message: Message, kind: type) -> dict[str, Any]:
     fields = dict(found) if isinstance(found, ConfigRecord) else {}
     if {name: type(value) for name, value in fields.items()} != _TYPES[kind]:
         raise MalformedMessage(
-            f"A message over Flower is no {kind.__name__}; have both sides run the same version."
+            f"A message over Flower is no {_NAMES[kind]}; have both sides run the same version."
         )
     return fields

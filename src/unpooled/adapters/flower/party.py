@@ -15,12 +15,13 @@ from unpooled.adapters.flower.envelope import (
     LONGEST,
     Agreed,
     Outdated,
+    PartyReply,
     Question,
-    Word,
     agreement_of,
     question_of,
     record,
 )
+from unpooled.data.parties import PartyData
 from unpooled.data.tables import Expected, read
 from unpooled.errors import (
     InputError,
@@ -30,7 +31,7 @@ from unpooled.errors import (
     ProtocolError,
     WireError,
 )
-from unpooled.messages.codec import decode
+from unpooled.messages.codec import Encoded, decode
 from unpooled.messages.conform import misfit
 from unpooled.messages.message import Ask
 from unpooled.privacy.policy import POLICIES, Policy, as_policy
@@ -38,7 +39,7 @@ from unpooled.runtime.agreement import Agreement
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import PartyData, PartyId
+from unpooled.types import PartyId
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,48 +58,49 @@ def client_app(
 
     @app.query(ACTION)
     def answer(message: Message, context: Context) -> Message:
-        return Message(record(_said(message, context, agreed, load_data, policy)), reply_to=message)
+        reply = _reply(message, context, agreed, load_data, policy)
+        return Message(record(reply), reply_to=message)
 
     return app
 
 
-def _said(
+def _reply(
     message: Message,
     context: Context,
     agreed: Agreed,
     load_data: Callable[[Context], Any],
     policy: str | Policy,
-) -> Word:
-    """What the party says, whatever happens: the words of an exception would leave it."""
+) -> PartyReply:
+    """The party's reply, whatever happens: Flower would send the text of an exception."""
     number, name = -1, f"at node {context.node_id}"
     try:
-        number, name = _identity(context)
-        own = _policy(context.node_config, policy, name)
+        number, name = _party_identity(context)
+        own = _site_policy(context.node_config, policy, name)
         agreement = agreement_of(agreed, context)
         question = question_of(message)
         _refuse_other_runs(question, agreement, number, name)
-        _refuse_misfits(question, agreement, name)
-        data = _data(load_data(context), name, agreement)
-        clerk = IdempotentParty(
+        asked = _asked(question, agreement, name)
+        data = _party_data(load_data(context), name, agreement)
+        party = IdempotentParty(
             PartyRuntime(agreement.protocol, data, (agreement.seed, number), own)
         )
-        answer = _answer(question, clerk, number, context)
+        answer = _answer_to(question, asked, party, number, context)
     except (LedgerRefusal, ProtocolError, WireError) as error:
         _LOG.warning("Nothing is sent: %s", error)
         status = "outdated" if isinstance(error, Outdated) else "failed"
         if isinstance(error, PolicyRefusal):
             status = "refused"
-        return Word(number, name, status, text=str(error))
+        return PartyReply(number, name, status, text=str(error))
     except Exception as error:
         _LOG.exception("Nothing is sent.")
         text = f"Party {name} cannot answer ({type(error).__name__}); its own log says why."
-        return Word(number, name, "failed", text=text)
+        return PartyReply(number, name, "failed", text=text)
     if answer is None:
-        return Word(number, name, "withheld")
-    return Word(number, name, "answer", answer)
+        return PartyReply(number, name, "withheld")
+    return PartyReply(number, name, "answer", answer.data)
 
 
-def _identity(context: Context) -> tuple[int, PartyId]:
+def _party_identity(context: Context) -> tuple[int, PartyId]:
     """The party's number and name."""
     number = context.node_config.get("partition-id")
     if type(number) is not int or number < 0:
@@ -110,13 +112,13 @@ def _identity(context: Context) -> tuple[int, PartyId]:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST:
         raise ProtocolError(
             f"Party {number} has name={name!r:.80} in its SuperNode's node config, which must be "
-            "words."
+            "text."
         )
     return number, name
 
 
-def _policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
-    """The site's own policy, or the app's where the site says nothing."""
+def _site_policy(config: UserConfig, given: str | Policy, name: PartyId) -> Policy:
+    """The site's own policy, or the app's where the site gives none."""
     chosen = config.get("policy", given)
     if isinstance(chosen, str) and chosen in POLICIES:
         chosen = POLICIES[chosen]
@@ -151,8 +153,8 @@ def _refuse_other_runs(
         )
 
 
-def _refuse_misfits(question: Question, agreement: Agreement, name: PartyId) -> None:
-    """Lets no question through that is not as the protocol declares it."""
+def _asked(question: Question, agreement: Agreement, name: PartyId) -> Encoded:
+    """The question, if it is as the protocol declares it."""
     ask = decode(question.question)
     declared = {release.kind: release for release in agreement.protocol.asks}
     wrong: str | None = "the protocol does not declare it"
@@ -163,9 +165,10 @@ def _refuse_misfits(question: Question, agreement: Agreement, name: PartyId) -> 
             f"Party {name} does not answer {ask.kind!r} of round {ask.round}, since {wrong}; have "
             "both sides run the same version."
         )
+    return Encoded(ask, question.question)
 
 
-def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
+def _party_data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
     """The party's rows as its steps see them, checked like those that ``fit`` takes."""
     table, weights = loaded if isinstance(loaded, tuple) else (loaded, None)
     columns = agreement.columns if isinstance(agreement.columns, tuple) else None
@@ -174,22 +177,22 @@ def _data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
     return read({name: table}, None, own, expected).parties[0]
 
 
-def _answer(
-    question: Question, clerk: IdempotentParty, number: int, context: Context
-) -> bytes | None:
-    """The answer, after which Flower's state of this run and node has what the party remembers."""
+def _answer_to(
+    question: Question, asked: Encoded, party: IdempotentParty, number: int, context: Context
+) -> Encoded | None:
+    """The answer, after which Flower's state of this run and node has the party's memory."""
     key = f"{KEY}.{context.run_id}"
     kept = context.state.config_records.get(key, ConfigRecord()).get("memory")
     if isinstance(kept, bytes):
-        clerk.remember(kept)
-    if number >= len(question.answered) or clerk.answered < question.answered[number]:
+        party.remember(kept)
+    if number >= len(question.answered) or party.answered < question.answered[number]:
         raise Outdated(
-            f"Party {clerk.site.data.name} has lost its memory of this run, as it does when its "
+            f"Party {party.runtime.data.name} has lost its memory of this run, as it does when its "
             "SuperNode is restarted; begin a new run."
         )
     with serving() as serve:
-        [answer] = serve(lambda own: own.answer(question.question, question.exchange), [clerk])
-    context.state[key] = ConfigRecord({"memory": clerk.memory})
-    for remark in clerk.site.ledger.remarks:
+        [answer] = serve(lambda own: own.answer(asked, question.exchange), [party])
+    context.state[key] = ConfigRecord({"memory": party.memory})
+    for remark in party.runtime.ledger.remarks:
         _LOG.warning("%s", remark)
     return answer  # type: ignore[no-any-return]

@@ -22,16 +22,16 @@ from unpooled.experiments.splits import split
 from unpooled.metrics import nmi
 from unpooled.types import FloatArray, IntArray
 
-SPLITS = ("iid", "(0.3)")
+DIGIT_SPLITS = ("iid", "(0.3)")
 
 
-def convnet() -> ConvNet:
+def grey_convnet() -> ConvNet:
     """For images of one channel."""
     return ConvNet(1, width=16)
 
 
-OPTIONS: dict[str, Any] = {
-    "encoder": convnet,
+DIGIT_OPTIONS: dict[str, Any] = {
+    "encoder": grey_convnet,
     "n_prototypes": 30,
     "rounds": 20,
     "epochs": 2,
@@ -40,7 +40,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def scores(features: FloatArray, y: IntArray, labels: IntArray) -> tuple[float, float, float]:
+def digit_scores(features: FloatArray, y: IntArray, labels: IntArray) -> tuple[float, float, float]:
     """NMI, linear and neighbours' accuracy."""
     learnt = (features[::2], y[::2], features[1::2], y[1::2])
     return nmi(y, labels), linear_accuracy(*learnt), knn_accuracy(*learnt)
@@ -52,7 +52,7 @@ def report(runs: int, **options: Any) -> Iterator[str]:
     yield from (__doc__ or "").split("\n\n    unpooled")[0].splitlines()
     yield f"\nMeans of {runs} run(s).\n"
     yield f"{'method':34}{'split':>7}{'NMI':>8}{'linear':>8}{'kNN':>8}{'CPU seconds':>13}"
-    given = {**OPTIONS, **options}
+    given = {**DIGIT_OPTIONS, **options}
 
     def line(title: str, how: str, model: Any) -> str:
         found = []
@@ -61,11 +61,11 @@ def report(runs: int, **options: Any) -> Iterator[str]:
             model.set_params(random_state=seed).fit(data.X, groups=split(data.y, how, seed))
             passed = process_time() - begin
             learnt = model.features(data.X) if isinstance(model, DeepFeCA) else data.X
-            found.append((*scores(np.asarray(learnt), data.y, model.labels_), passed))
+            found.append((*digit_scores(np.asarray(learnt), data.y, model.labels_), passed))
         a, b, c, seconds = np.mean(found, axis=0)
         return f"{title:34}{how:>7}{a:8.3f}{b:8.3f}{c:8.3f}{seconds:13.1f}"
 
-    for how in SPLITS:
+    for how in DIGIT_SPLITS:
         for name, raw in (("feca", FeCA(10)), ("one-shot", OneShotKMeans(10))):
             yield line(f"raw pixels, {name}", how, raw)
             before = {**given, "aggregation": name, "rounds": 0}

@@ -2,8 +2,7 @@
 
 It takes weeks on two cores and hours on a good GPU (``device = "cuda"`` among the parameters), so
 before it starts it works out how long it will take on this machine: it times one batch, with the
-plan's network and views. What has been done when it is stopped is in
-the checkpoint.
+plan's network and views. What has been done when it is stopped is in the checkpoint.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from unpooled.image_sets import load_images
 from unpooled.metrics import nmi
 from unpooled.types import Array
 
-PLAN = Path(__file__).with_name("paper.toml")
+PAPER_PLAN = Path(__file__).with_name("paper.toml")
 _KEYS = {"data", "split", "parties", "most", "parameters"}
 
 
-def read(plan: Path) -> dict[str, Any]:
-    """What the file says."""
+def read_paper_plan(plan: Path) -> dict[str, Any]:
+    """The content of the file, with all keys there."""
     try:
         content = tomllib.loads(plan.read_text())
     except (OSError, ValueError) as error:
@@ -42,7 +41,7 @@ def read(plan: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class DurationEstimate:
     """How long a fit will take."""
 
     training: float
@@ -53,7 +52,7 @@ class Estimate:
     """Of the whole fit."""
 
 
-def estimate(model: DeepFeCA, images: Array, parties: int) -> Estimate:
+def estimated_duration(model: DeepFeCA, images: Array, parties: int) -> DurationEstimate:
     """From one batch, clustered and trained on by one party.
 
     All images pass the network once in each of ``rounds`` + 1 clusterings, and ``epochs`` times a
@@ -63,18 +62,18 @@ def estimate(model: DeepFeCA, images: Array, parties: int) -> Estimate:
     few = min(model.n_clusters, len(batch))
     tried = clone(model).set_params(n_clusters=few, epochs=1, checkpoint=None, n_prototypes=None)
     tried.set_params(rounds=0).fit(batch)  # what is slow the first time
-    clustered = _seconds(lambda: tried.fit(batch))
-    once = _seconds(lambda: tried.set_params(rounds=1).fit(batch))
-    features = _seconds(lambda: tried.features(batch))
+    clustered = _timed(lambda: tried.fit(batch))
+    once = _timed(lambda: tried.set_params(rounds=1).fit(batch))
+    features = _timed(lambda: tried.features(batch))
     training = max(once - clustered - features, 1e-3)
     cores = 1 if str(model.device).startswith("cuda") else min(cpu_count(), parties)
     trained = model.rounds * model.epochs * model.participation
     passes = (model.rounds + 1) * features + trained * training
     seconds = len(images) / len(batch) * passes / cores
-    return Estimate(len(batch) / training, len(batch) / features, seconds)
+    return DurationEstimate(len(batch) / training, len(batch) / features, seconds)
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def _timed(call: Callable[[], object]) -> float:
     begin = perf_counter()
     call()
     return perf_counter() - begin
@@ -82,7 +81,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def report(runs: int, plan: Path | None = None, **parameters: Any) -> Iterator[str]:
     """The plan, how long it will take, and what came of it."""
-    content = read(plan or PLAN)
+    content = read_paper_plan(plan or PAPER_PLAN)
     train, test = load_images(content["data"], most=content["most"] or None)
     given: Mapping[str, Any] = {**content["parameters"], **parameters}
     yield f"{content['data']}, {content['parties']} parties, {content['split']}: " + ", ".join(
@@ -93,15 +92,15 @@ def report(runs: int, plan: Path | None = None, **parameters: Any) -> Iterator[s
         if model.checkpoint is not None:
             file = Path(model.checkpoint)
             model.set_params(checkpoint=file.with_stem(f"{file.stem}-{seed}"))
-        expected = estimate(model, train.images, content["parties"])
+        expected = estimated_duration(model, train.images, content["parties"])
         yield (
             f"{len(train.images)} images; a core trains on {expected.training:.3g} of them a "
-            f"second: this will take about {_in_words(expected.seconds)}"
+            f"second: this will take about {_duration_in_words(expected.seconds)}"
         )
         begin = perf_counter()
         groups = split(train.y, content["split"], seed, content["parties"])
         model.fit(train.images, groups=groups)
-        yield f"it took {_in_words(perf_counter() - begin)}; loss by round:"
+        yield f"it took {_duration_in_words(perf_counter() - begin)}; loss by round:"
         yield " ".join(f"{loss:.3f}" for loss in model.history_["loss"])
         learnt = (model.features(train.images), train.y, model.features(test.images), test.y)
         yield (
@@ -111,7 +110,7 @@ def report(runs: int, plan: Path | None = None, **parameters: Any) -> Iterator[s
         )
 
 
-def _in_words(seconds: float) -> str:
+def _duration_in_words(seconds: float) -> str:
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

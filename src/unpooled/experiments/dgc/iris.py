@@ -1,9 +1,9 @@
 """Iris over a ring of ten users: Tables 2 and 4 of the paper.
 
 Setting: ten users on a ring, 15 rows each, five of each class in the order of the file; a user
-starts from one random row of its own per class (which uses the labels); weights 1, 500 rounds,
-one inner step, Huber's delta 5, step size 0.5 / (15 beta_f / rho + 4). The paper states weights
-1/N, but only weights 1 give its tables. Accuracy is per user on its own rows, averaged, either with
+starts from one random row of its own per class (which uses the labels); weights 1, 500 rounds, one
+inner step, Huber's delta 5, step size 0.5 / (15 beta_f / rho + 4). The paper states weights 1/N,
+but only weights 1 give its tables. Accuracy is per user on its own rows, averaged, either with
 "cluster k is class k" (identity) or with the best matching; the paper does not say which. CGC is
 gradient clustering of the pooled rows, LGC of each user's rows in isolation.
 
@@ -24,7 +24,7 @@ from unpooled.losses import DistanceLoss, Huber, Logistic, SquaredEuclidean
 from unpooled.metrics import accuracy
 from unpooled.types import FloatArray
 
-LOSSES: dict[str, DistanceLoss] = {
+DGC_LOSSES: dict[str, DistanceLoss] = {
     "KM": SquaredEuclidean(),
     "HL": Huber(delta=5.0),
     "LL": Logistic(),
@@ -48,7 +48,7 @@ PAPER_KM_OVER_RHO = (91.53, 91.13, 89.73, 91.93)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IrisRun:
     """What one run came to."""
 
     identity: float
@@ -56,7 +56,7 @@ class Outcome:
     distance: float
 
 
-def outcome(method: str, loss: str, rho: float, seed: int) -> Outcome:
+def iris_run(method: str, loss: str, rho: float, seed: int) -> IrisRun:
     """One run of "DGC", "LGC" or "CGC"."""
     X, y = load_iris(return_X_y=True)
     users = np.tile(np.repeat(np.arange(10), 5), 3)
@@ -68,10 +68,10 @@ def outcome(method: str, loss: str, rho: float, seed: int) -> Outcome:
             for i in np.unique(groups)
         ]
     )
-    step = 0.5 / (15 * LOSSES[loss].beta / rho + 4)
+    step = 0.5 / (15 * DGC_LOSSES[loss].beta / rho + 4)
     model = DGC(
         3,
-        loss=LOSSES[loss],
+        loss=DGC_LOSSES[loss],
         rho=rho,
         graph="ring" if method == "DGC" else None,
         init=start,
@@ -84,7 +84,7 @@ def outcome(method: str, loss: str, rho: float, seed: int) -> Outcome:
         own = (groups == i for i in np.unique(groups))
         return 100 * float(np.mean([accuracy(y[i], model.labels_[i], match=match) for i in own]))
 
-    return Outcome(average("identity"), average("best"), _largest_distance(model.peer_centers_))
+    return IrisRun(average("identity"), average("best"), _largest_distance(model.peer_centers_))
 
 
 def _largest_distance(centers: FloatArray) -> float:
@@ -93,9 +93,9 @@ def _largest_distance(centers: FloatArray) -> float:
     return float(np.sqrt(np.vecdot(apart, apart)).max())
 
 
-def outcomes(method: str, loss: str, rho: float, runs: int, jobs: int = 2) -> list[Outcome]:
+def iris_runs(method: str, loss: str, rho: float, runs: int, jobs: int = 2) -> list[IrisRun]:
     """Many runs, seeds 0, 1, ..."""
-    calls = (delayed(outcome)(method, loss, rho, seed) for seed in range(runs))
+    calls = (delayed(iris_run)(method, loss, rho, seed) for seed in range(runs))
     return list(Parallel(n_jobs=jobs)(calls))
 
 
@@ -106,13 +106,13 @@ def report(runs: int) -> Iterator[str]:
     yield "Accuracy in % at rho = 10 (Table 4)    paper   identity       best matching"
     for method, printed in PAPER_ACCURACY.items():
         for loss, value in printed.items():
-            done = outcomes(method, loss, 10.0, runs)
+            done = iris_runs(method, loss, 10.0, runs)
             yield f"  {method}  {loss}   {'':26}{value:6.1f}  {_both(done)}"
     yield ""
     yield "DGC over rho: accuracy in %             paper   identity       best matching"
-    swept = {(loss, rho): outcomes("DGC", loss, rho, runs) for loss in LOSSES for rho in RHOS}
+    swept = {(loss, rho): iris_runs("DGC", loss, rho, runs) for loss in DGC_LOSSES for rho in RHOS}
     for place, rho in enumerate(RHOS):
-        for loss in LOSSES:
+        for loss in DGC_LOSSES:
             printed_km = f"{PAPER_KM_OVER_RHO[place]:.2f}" if loss == "KM" else "-"
             yield f"  rho = {rho:<6g} {loss}  {'':20}{printed_km:>6}  {_both(swept[loss, rho])}"
     yield ""
@@ -123,6 +123,6 @@ def report(runs: int) -> Iterator[str]:
             yield f"  rho = {rho:<6g} {loss}  {'':29}{value:8.3f} {mean:9.4f}"
 
 
-def _both(done: list[Outcome]) -> str:
+def _both(done: list[IrisRun]) -> str:
     columns = [[run.identity for run in done], [run.best for run in done]]
     return "   ".join(f"{np.mean(values):5.2f} ± {np.std(values):4.2f}" for values in columns)

@@ -1,8 +1,7 @@
 """Tables 1, 4 and 6 of Xu et al. 2024, "Jigsaw Game: Federated Clustering" (arXiv 2407.12764).
 
 Copied as printed, also where the print looks wrong. Twelve values are S1 to S4, each iid,
-Dirichlet(0.3), Dirichlet(0.1); four are S1 to S4, of pooled rows, whatever the split; three are
-S1.
+Dirichlet(0.3), Dirichlet(0.1); four are S1 to S4, of pooled rows, whatever the split; three are S1.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import TypeAlias
 
 from unpooled.experiments.splits import SPLITS
 
-SETS = ("s1", "s2", "s3", "s4")
+S_SETS = ("s1", "s2", "s3", "s4")
 Cell: TypeAlias = tuple[str, str]
 """A set and a split."""
-CELLS: tuple[Cell, ...] = tuple(product(SETS, SPLITS))
+CELLS: tuple[Cell, ...] = tuple(product(S_SETS, SPLITS))
 
 _TABLE_1_AND_6 = {
     "M-Avg": "7.2±4.3 45.8±5.0 63.0±2.8 14.7±7.1 51.4±8.9 64.0±11.1 "
@@ -59,7 +58,7 @@ _TABLE_4_NMI = {
 
 def _by_cell(row: str) -> dict[Cell, tuple[float, ...]]:
     values = [tuple(float(number) for number in value.split("±")) for value in row.split()]
-    if len(values) == len(SETS):
+    if len(values) == len(S_SETS):
         values = [value for value in values for _ in SPLITS]
     return dict(zip(CELLS, values, strict=len(values) != len(SPLITS)))
 

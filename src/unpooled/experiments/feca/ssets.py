@@ -5,10 +5,10 @@ centres), ten parties, rows dealt out iid or each class by Dirichlet(0.3) or Dir
 run's number is the seed of the split, which is the same for all methods, and of the method.
 
 Distance is the Frobenius norm of the difference between found and true centres under the optimal
-matching, in raw coordinates, in units of 1e4. Only matched centres count, so a method that
-returns fewer looks better: their number always stands beside it. FeCA makes up k centres where it
-finds fewer groups; for FeCA the number is that of means of groups, and their own distance is
-given as well. Purity and NMI are those of assigning every row to the nearest centre.
+matching, in raw coordinates, in units of 1e4. Only matched centres count, so a method that returns
+fewer looks better: their number always stands beside it. FeCA makes up k centres where it finds
+fewer groups; for FeCA the number is that of means of groups, and their own distance is given as
+well. Purity and NMI are those of assigning every row to the nearest centre.
 
 Data: files s1.npz to s4.npz with X, y and centers, in the folder that UNPOOLED_DATA names.
 
@@ -38,9 +38,9 @@ from unpooled import (
     OneShotKMeans,
     datasets,
 )
-from unpooled.experiments.feca.paper import DISTANCE, NMI, PURITY, SETS, Cell
+from unpooled.experiments.feca.paper import DISTANCE, NMI, PURITY, S_SETS, Cell
 from unpooled.experiments.feca.verdicts import BEST_FECA, NOTES, overview, verdicts
-from unpooled.experiments.splits import PARTIES, SPLITS, split
+from unpooled.experiments.splits import SPLIT_PARTIES, SPLITS, split
 from unpooled.metrics import center_distance, nmi, purity
 
 UNIT = 1e4
@@ -56,7 +56,7 @@ class Method:
     printed: str = ""
 
 
-METHODS = {
+S_SET_METHODS = {
     "FeCA, 1 start, literal": Method(partial(FeCA, n_init=1, merge=False), "FeCA"),
     "FeCA, 1 start, merged": Method(partial(FeCA, n_init=1), "FeCA"),
     "FeCA, 10 starts, literal": Method(partial(FeCA, merge=False), "FeCA"),
@@ -87,7 +87,7 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SSetScores:
     """What one run came to, or the mean of several."""
 
     distance: float
@@ -101,7 +101,7 @@ class Outcome:
     """The standard deviation of the distance over runs."""
 
 
-def outcome(method: Method, data: Bunch, how: str, seed: int) -> Outcome:
+def sset_run(method: Method, data: Bunch, how: str, seed: int) -> SSetScores:
     """One run."""
     model = method.make(len(data.centers), random_state=seed)
     with warnings.catch_warnings():
@@ -113,7 +113,7 @@ def outcome(method: Method, data: Bunch, how: str, seed: int) -> Outcome:
             model.fit(data.X, groups=split(data.y, how, seed))
     found = model.cluster_centers_
     groups = getattr(model, "n_groups_", len(found))
-    return Outcome(
+    return SSetScores(
         distance=center_distance(found, data.centers) / UNIT,
         centers=groups,
         groups_only=center_distance(found[:groups], data.centers) / UNIT,
@@ -123,11 +123,11 @@ def outcome(method: Method, data: Bunch, how: str, seed: int) -> Outcome:
     )
 
 
-def outcomes(method: Method, data: Bunch, how: str, runs: int) -> Outcome:
+def sset_mean(method: Method, data: Bunch, how: str, runs: int) -> SSetScores:
     """The mean of many runs, seeds 0, 1, ..."""
-    done = [outcome(method, data, how, seed) for seed in range(runs)]
+    done = [sset_run(method, data, how, seed) for seed in range(runs)]
     distances = [run.distance for run in done]
-    return Outcome(
+    return SSetScores(
         distance=float(np.mean(distances)),
         centers=float(np.mean([run.centers for run in done])),
         groups_only=float(np.mean([run.groups_only for run in done])),
@@ -141,26 +141,26 @@ def report(runs: int) -> Iterator[str]:
     """The tables, line by line as they get done."""
     yield f"$ unpooled reproduce feca-ssets --runs {runs}"
     yield ""
-    yield f"S-sets, {PARTIES} parties, {runs} runs: mean ± standard deviation over runs"
+    yield f"S-sets, {SPLIT_PARTIES} parties, {runs} runs: mean ± standard deviation over runs"
     yield "distance: Frobenius norm over optimally matched centres, raw coordinates, / 1e4"
     yield "centres: how many there are; for FeCA how many are means of groups (others make up k)"
     yield "groups: the distance if only those centres are matched"
-    done: dict[str, dict[Cell, Outcome]] = {name: {} for name in METHODS}
-    for name in SETS:
+    done: dict[str, dict[Cell, SSetScores]] = {name: {} for name in S_SET_METHODS}
+    for name in S_SETS:
         data = datasets.load(name)
         for how in SPLITS:
             yield ""
             yield _heading(f"{name.upper()}, {_spelled(how)}")
-            for label, method in METHODS.items():
-                done[label][name, how] = outcomes(method, data, how, runs)
-                yield _line(label, method.printed, (name, how), done[label][name, how])
+            for label, method in S_SET_METHODS.items():
+                done[label][name, how] = sset_mean(method, data, how, runs)
+                yield _cell_line(label, method.printed, (name, how), done[label][name, how])
     means = {
         label: {cell: run.distance for cell, run in row.items()} for label, row in done.items()
     }
     yield ""
     yield from overview(means)
     yield ""
-    yield from verdicts(means, {label: method.printed for label, method in METHODS.items()})
+    yield from verdicts(means, {label: method.printed for label, method in S_SET_METHODS.items()})
     yield ""
     yield from batches(runs)
     yield ""
@@ -170,7 +170,9 @@ def report(runs: int) -> Iterator[str]:
 def batches(runs: int) -> Iterator[str]:
     """How much the mean of ``runs`` runs depends on which they are, where FeCA is least steady."""
     data = datasets.load("s1")
-    done = [outcome(METHODS[BEST_FECA], data, "(0.3)", seed) for seed in range(BATCHES * runs)]
+    done = [
+        sset_run(S_SET_METHODS[BEST_FECA], data, "(0.3)", seed) for seed in range(BATCHES * runs)
+    ]
     distances = np.array([run.distance for run in done])
     means = ", ".join(f"{mean:.1f}" for mean in distances.reshape(BATCHES, runs).mean(axis=1))
     lost = np.array([run.lost for run in done]) > 0
@@ -196,7 +198,7 @@ def _heading(cell: str) -> str:
     )
 
 
-def _line(label: str, printed: str, cell: Cell, here: Outcome) -> str:
+def _cell_line(label: str, printed: str, cell: Cell, here: SSetScores) -> str:
     there = DISTANCE.get(printed, {}).get(cell)
     paper = f"{there[0]:5.1f} ±{there[1]:5.1f}" if there else "-"
     scores = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from unpooled.experiments.feca.paper import CELLS, DISTANCE, SETS, Cell
+from unpooled.experiments.feca.paper import CELLS, DISTANCE, S_SETS, Cell
 
 Means: TypeAlias = Mapping[str, Mapping[Cell, float]]
 """The mean distance by method and cell."""
 
-BARS = dict(zip(CELLS, (1.2, 1.4, 1.6, 1.8, 2.5, 2.5, 3.5, 5, 6.5, 5, 7, 9), strict=True))
+DISTANCE_BARS = dict(zip(CELLS, (1.2, 1.4, 1.6, 1.8, 2.5, 2.5, 3.5, 5, 6.5, 5, 7, 9), strict=True))
 """Our own bars for the mean distance of one-shot k-means."""
 
 BEST_FECA = "FeCA, 10 starts, merged"
@@ -33,7 +33,7 @@ Notes
 
 def overview(means: Means) -> Iterator[str]:
     """A line per method."""
-    heads = "".join(f"{name.upper() + ' iid':>10}  (.3)  (.1)" for name in SETS)
+    heads = "".join(f"{name.upper() + ' iid':>10}  (.3)  (.1)" for name in S_SETS)
     yield f"{'Mean distances, ours':26}{heads}"
     for label, row in means.items():
         values = (f"{row[cell]:{10 if cell[1] == 'iid' else 6}.1f}" for cell in CELLS)
@@ -48,8 +48,8 @@ def verdicts(means: Means, printed: Mapping[str, str]) -> Iterator[str]:
             yield f"  {label:24} {against(means[label], DISTANCE[name])}"
     yield ""
     yield f"Our mean distance below that of {BEST_FECA}, in cells"
-    rivals = (label for label in means if printed[label] != "FeCA" and BEST_FECA in means)
-    for label in rivals:
+    others = (label for label in means if printed[label] != "FeCA" and BEST_FECA in means)
+    for label in others:
         below = sum(means[label][cell] < means[BEST_FECA][cell] for cell in CELLS)
         yield f"  {label:24} {below:2} of {len(CELLS)}"
     yield ""
@@ -59,7 +59,7 @@ def verdicts(means: Means, printed: Mapping[str, str]) -> Iterator[str]:
             yield f"{label}: within one standard deviation of the paper or better {_of(good)}"
     for label in ("OneShotKMeans", "OneShotKMeans, refined"):
         if label in means:
-            good = [cell for cell in CELLS if means[label][cell] <= BARS[cell]]
+            good = [cell for cell in CELLS if means[label][cell] <= DISTANCE_BARS[cell]]
             yield f"{label}: at or below our own bars {_of(good)}"
 
 

@@ -24,24 +24,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpooled import GossipKMeans
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import (
     FIRST_SEED,
     IRIS,
     PROBLEMS,
     S1,
     Problem,
-    apart,
+    largest_disagreement,
     lloyd_step,
 )
 from unpooled.messages.message import Message
 from unpooled.simulate import Options, Run, run_mesh
 from unpooled.simulate.faults import MessagesLost, UserDown
-from unpooled.types import BoolArray, FloatArray, Parties
+from unpooled.types import BoolArray, FloatArray
 
-EXACT = 1e-8
+EXACT_SHARE = 1e-8
 RATES = {0.05: 2.0, 0.20: 3.0}
 """Shares of messages lost, and how much longer a run may take."""
-LOSS_RUNS = 5
+LOSSY_RUNS = 5
 MAX_ROUNDS = 300
 LATEST = 60
 """Users go before this exchange, and for less than so many."""
@@ -53,7 +54,7 @@ def report(runs: int) -> Iterator[str]:
     yield ""
     yield from _crashes(runs)
     yield ""
-    yield from _losses(min(runs, LOSS_RUNS))
+    yield from _losses(min(runs, LOSSY_RUNS))
 
 
 def _losses(runs: int) -> Iterator[str]:
@@ -61,20 +62,20 @@ def _losses(runs: int) -> Iterator[str]:
     yield f"  {'':26}{'lost':>6}{'same centres':>14}{'time: mean':>12}{'worst':>14}"
     for problem in PROBLEMS:
         seeds = range(FIRST_SEED, FIRST_SEED + runs)
-        whole = [_run(problem, seed) for seed in seeds]
+        whole = [_lossy_run(problem, seed) for seed in seeds]
         for rate, bar in RATES.items():
-            lossy = [_run(problem, seed, MessagesLost(rate, seed)) for seed in seeds]
+            lossy = [_lossy_run(problem, seed, MessagesLost(rate, seed)) for seed in seeds]
             pairs = list(zip(whole, lossy, strict=True))
             same = sum(np.array_equal(a.result["centers"], b.result["centers"]) for a, b in pairs)
             times = [b.elapsed / a.elapsed for a, b in pairs]
-            word = "met" if same == runs and max(times) <= bar else "missed"
+            verdict = "met" if same == runs and max(times) <= bar else "missed"
             yield (
                 f"  {problem.title:26}{rate:6.0%}{f'{same} of {runs}':>14}{np.mean(times):12.2f}"
-                f"{f'{max(times):.2f} [{bar:g}]':>14}  {word}"
+                f"{f'{max(times):.2f} [{bar:g}]':>14}  {verdict}"
             )
 
 
-def _run(problem: Problem, seed: int, *faults: MessagesLost) -> Run:
+def _lossy_run(problem: Problem, seed: int, *faults: MessagesLost) -> Run:
     parties, network = problem.network(seed)
     protocol = GossipKMeans(problem.n_clusters).planned(parties)
     return run_mesh(protocol, parties, network, seed=seed, options=Options(faults=faults))
@@ -113,7 +114,7 @@ def _crashes(runs: int) -> Iterator[str]:
             done = []
             for seed in range(FIRST_SEED, FIRST_SEED + runs):
                 fault = draw(np.random.default_rng(seed), problem.n_users)
-                done.append(ending(problem, seed, fault))
+                done.append(fault_ending(problem, seed, fault))
             counts = Counter(run.verdict for run in done)
             exchanges = [run.exchanges for run in done]
             yield (
@@ -125,20 +126,20 @@ def _crashes(runs: int) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Ending:
+class FaultEnding:
     """What the users who are up in the end have come to."""
 
     verdict: str
     """"right", "news late" (either set of rows would be right) or "wrong"."""
     exchanges: int
-    """Until they parted, without those for the tree."""
+    """Until they terminated, without those for the tree."""
     cut_off: bool
-    """Whether they parted because of ``max_rounds``."""
+    """Whether they terminated because of ``max_rounds``."""
     apart: float
     step: float
 
 
-class _AllParted(Exception):
+class _AllTerminated(Exception):
     """Nobody is left but a user who never returns; the run would wait for it."""
 
     def __init__(self, centers: FloatArray) -> None:
@@ -146,49 +147,50 @@ class _AllParted(Exception):
         self.centers = centers
 
 
-def ending(problem: Problem, seed: int, fault: UserDown) -> Ending:
+def fault_ending(problem: Problem, seed: int, fault: UserDown) -> FaultEnding:
     """One run with a user that is down for a while."""
     parties, network = problem.network(seed)
     protocol = GossipKMeans(problem.n_clusters, max_rounds=MAX_ROUNDS).planned(parties)
     others = np.arange(len(parties)) != fault.user
     start = 3 * network.reach + 1
-    parted: list[int] = []
+    terminated: list[int] = []
 
     def watch(_: str, message: Message) -> None:
         if message.kind != "sums":
             return
-        gone = message.body["epoch"][others] < 0
+        gone = message.body["epoch"][others] < 0  # how a user's last message is marked
         if gone.any():
-            parted.append(start + message.round)
+            terminated.append(start + message.round)
         if gone.all() and fault.until is None:
-            raise _AllParted(np.array(message.body["sums"][..., :-1]))
+            raise _AllTerminated(np.array(message.body["sums"][..., :-1]))
 
     how = Options(faults=(fault,), watch=watch)
     try:
         centers = run_mesh(protocol, parties, network, seed=seed, options=how).result["centers"]
-    except _AllParted as end:
+    except _AllTerminated as end:
         centers = end.centers
-    decided = parted[0] - 1
+    decided = terminated[0] - 1
     down = fault.since <= decided and (fault.until is None or decided < fault.until)
     live = others | (fault.until is not None) | (not down)
-    without = _step(parties, others, centers[live])
-    complete = _step(parties, np.ones_like(others), centers[live])
+    without = _moved_by_a_step(parties, others, centers[live])
+    complete = _moved_by_a_step(parties, np.ones_like(others), centers[live])
     expected, other = (without, complete) if down else (complete, without)
     changed = [at for at in (fault.since, fault.until) if at is not None and at <= decided]
     news_late = any(decided - at < len(parties) - 1 for at in changed)
-    disagreement = apart(centers[live])
-    exact = EXACT * np.abs(parties.rows).max()
+    disagreement = largest_disagreement(centers[live])
+    exact = EXACT_SHARE * np.abs(parties.rows).max()
     verdict, step = "wrong", expected
-    if disagreement <= exact:
-        if expected <= exact:
-            verdict = "right"
-        elif news_late and other <= exact:
-            verdict, step = "news late", other
-    cut_off = parted[0] - start >= MAX_ROUNDS * network.reach
-    return Ending(verdict, parted[0] + 1 - (network.reach + 1), cut_off, disagreement, step)
+    if disagreement <= exact and expected <= exact:
+        verdict = "right"
+    elif disagreement <= exact and news_late and other <= exact:
+        verdict, step = "news late", other
+    cut_off = terminated[0] - start >= MAX_ROUNDS * network.reach
+    return FaultEnding(
+        verdict, terminated[0] + 1 - (network.reach + 1), cut_off, disagreement, step
+    )
 
 
-def _step(parties: Parties, users: BoolArray, centers: FloatArray) -> float:
+def _moved_by_a_step(parties: Parties, users: BoolArray, centers: FloatArray) -> float:
     """How far one exact Lloyd step of these users' rows moves the centres."""
     x = centers[0] + (centers - centers[0]).mean(axis=0)
     return float(np.abs(lloyd_step(parties.rows[users[parties.owner]], x) - x).max())

@@ -1,4 +1,4 @@
-"""What users' centres do, round by round, and what agreement costs: GossipKMeans and its rivals.
+"""What users' centres do, round by round, and what agreement costs: GossipKMeans and baselines.
 
 ``gossip-paths.png``: ten users on a ring hold rows of three of six blobs each; the ways of all
 users' centres by DGC (rho = 100) as published, and by DGC and GossipKMeans from centres that all
@@ -22,11 +22,13 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from unpooled import DGC, ADMMKMeans, GossipKMeans, KarSwenson, partition
-from unpooled.experiments.gossip.setting import DIGITS_REGULAR, FIRST_SEED, Problem, cost
+from unpooled.data.parties import Parties
+from unpooled.experiments.gossip.setting import DIGITS_REGULAR, FIRST_SEED, Problem, center_cost
 from unpooled.experiments.gossip.traces import Trace, trace
-from unpooled.graphs.topology import Topology, topology
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.metrics import consensus_distance
-from unpooled.types import FloatArray, Parties
+from unpooled.types import FloatArray
 
 PATHS = Path("gossip-paths.png")
 COSTS = Path("gossip-costs.png")
@@ -34,7 +36,7 @@ NO_FIGURE = "No figure was drawn: pip install 'unpooled[report]' brings what dra
 BLOBS = ((0.0, 0.0), (6.0, 0.5), (11.0, 3.0), (1.0, 7.0), (6.5, 6.5), (11.5, 9.0))
 STD = 1.2
 RADIUS = 1.5
-USERS = 10
+BLOB_USERS = 10
 LEAST_APART, LEAST_ABOVE = 1e-12, 1e-4
 """What is less is drawn as this."""
 
@@ -43,14 +45,14 @@ def report(runs: int) -> Iterator[str]:
     """Draws the first run; more would only hide it."""
     yield f"$ unpooled reproduce gossip-pictures --runs {runs}"
     yield draw_paths(PATHS)
-    yield draw_costs(DIGITS_REGULAR, METHODS, COSTS)
+    yield draw_costs(DIGITS_REGULAR, DRAWN_METHODS, COSTS)
 
 
-def blobs(seed: int) -> tuple[Parties, Topology]:
-    """Users with rows of three blobs each."""
+def six_blobs(seed: int) -> tuple[Parties, Topology]:
+    """Users with rows of three of six blobs each."""
     X, y = make_blobs(600, centers=np.array(BLOBS), cluster_std=STD, random_state=seed)
-    groups = partition.by_class(y, n_parties=USERS, classes_per_party=3, random_state=seed)
-    parties = Parties.of([X[groups == user] for user in range(USERS)])
+    groups = partition.by_class(y, n_parties=BLOB_USERS, classes_per_party=3, random_state=seed)
+    parties = Parties.of([X[groups == user] for user in range(BLOB_USERS)])
     return parties, topology("ring", parties.names)
 
 
@@ -61,7 +63,7 @@ def draw_paths(figure: Path) -> str:
     except ImportError:
         return NO_FIGURE
     seed = FIRST_SEED
-    parties, network = blobs(seed)
+    parties, network = six_blobs(seed)
     k, mean = len(BLOBS), parties.rows.mean(axis=0)
     turns = 2 * np.pi * (np.arange(k) + 0.25) / k
     given = mean + RADIUS * np.column_stack([np.cos(turns), np.sin(turns)])
@@ -74,7 +76,7 @@ def draw_paths(figure: Path) -> str:
     axes = canvas.subplots(1, len(methods), sharex=True, sharey=True)
     for panel, (name, model) in zip(axes, methods.items(), strict=True):
         seen = trace(model, parties, network, seed)
-        _ways(panel, parties, seen)
+        _paths(panel, parties, seen)
         panel.set_title(f"{name}: {seen.exchanges[-1]} exchanges")
     canvas.legend(
         *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, markerscale=1.5
@@ -83,7 +85,7 @@ def draw_paths(figure: Path) -> str:
     return f"Users' centres on their way are drawn in {figure}."
 
 
-def _ways(axes: Any, parties: Parties, seen: Trace) -> None:
+def _paths(axes: Any, parties: Parties, seen: Trace) -> None:
     ways = np.stack(seen.centers)  # (rounds, users, K, d)
     axes.scatter(*parties.rows.T, s=4, c="0.8", linewidths=0, label="rows")
     for user in range(ways.shape[1]):
@@ -97,19 +99,19 @@ def _ways(axes: Any, parties: Parties, seen: Trace) -> None:
     axes.set_aspect("equal")
 
 
-ROUNDS = 800
-METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "DGC, dkm+c": (DGC(rho=100.0, max_rounds=ROUNDS), {"c": "C0", "ls": ":"}),
+DRAWN_ROUNDS = 800
+DRAWN_METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "DGC, dkm+c": (DGC(rho=100.0, max_rounds=DRAWN_ROUNDS), {"c": "C0", "ls": ":"}),
     "DGC nesterov, merged start": (
-        DGC(rho=100.0, solver="nesterov", init="tree", max_rounds=ROUNDS),
+        DGC(rho=100.0, solver="nesterov", init="tree", max_rounds=DRAWN_ROUNDS),
         {"c": "C0"},
     ),
     "Kar & Swenson, dkm+c": (
-        KarSwenson(rho=100.0, max_rounds=ROUNDS),
+        KarSwenson(rho=100.0, max_rounds=DRAWN_ROUNDS),
         {"c": "C1", "ls": (0, (1, 5)), "lw": 2.5},
     ),
-    "ADMM, dkm+c": (ADMMKMeans(max_rounds=ROUNDS), {"c": "C2", "ls": ":"}),
-    "ADMM, merged start": (ADMMKMeans(init="tree", max_rounds=ROUNDS), {"c": "C2"}),
+    "ADMM, dkm+c": (ADMMKMeans(max_rounds=DRAWN_ROUNDS), {"c": "C2", "ls": ":"}),
+    "ADMM, merged start": (ADMMKMeans(init="tree", max_rounds=DRAWN_ROUNDS), {"c": "C2"}),
     "GossipKMeans": (GossipKMeans(), {"c": "C3", "lw": 2.2, "marker": "o", "ms": 4}),
     "GossipKMeans, sums by tree": (
         GossipKMeans(averaging="tree"),
@@ -136,7 +138,7 @@ def draw_costs(
         seen = trace(model.set_params(n_clusters=problem.n_clusters), parties, network, seed)
         shown = _some(len(seen.centers))
         distances = [consensus_distance(seen.centers[i]) / spread for i in shown]
-        costs = [_above(parties.rows, seen.centers[i], problem.pooled) for i in shown]
+        costs = [_excess_cost(parties.rows, seen.centers[i], problem.pooled) for i in shown]
         floats = np.maximum(seen.floats[shown], 1.0)
         left.plot(floats, np.maximum(distances, LEAST_APART), label=name, **style)
         right.plot(floats, np.maximum(costs, LEAST_ABOVE), label=name, **style)
@@ -164,5 +166,5 @@ def _some(rounds: int, most: int = 150) -> list[int]:
     return sorted({0, *np.geomspace(1, rounds - 1, most).astype(int).tolist()})
 
 
-def _above(rows: FloatArray, centers: FloatArray, pooled: float) -> float:
-    return cost(rows, centers.mean(axis=0)) / pooled - 1.0
+def _excess_cost(rows: FloatArray, centers: FloatArray, pooled: float) -> float:
+    return center_cost(rows, centers.mean(axis=0)) / pooled - 1.0

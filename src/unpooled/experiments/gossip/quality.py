@@ -15,24 +15,24 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from unpooled import GossipKMeans, partition
-from unpooled.experiments.gossip.setting import FIRST_SEED, cost, pooled_cost, rows_of
+from unpooled.experiments.gossip.setting import FIRST_SEED, center_cost, pooled_cost, rows_of
 from unpooled.types import IntArray
 
-USERS = 10
+QUALITY_USERS = 10
 BAD = 1.05
-SETS = {"s1": 15, "s2": 15, "digits": 10, "mnist": 7}
+QUALITY_SETS = {"s1": 15, "s2": 15, "digits": 10, "mnist": 7}
 """Files and numbers of clusters."""
 
 
 def _dirichlet(y: IntArray, seed: int) -> IntArray:
-    return partition.dirichlet(y, n_parties=USERS, alpha=0.1, random_state=seed)
+    return partition.dirichlet(y, n_parties=QUALITY_USERS, alpha=0.1, random_state=seed)
 
 
 def _two_classes(y: IntArray, seed: int) -> IntArray:
-    return partition.by_class(y, n_parties=USERS, classes_per_party=2, random_state=seed)
+    return partition.by_class(y, n_parties=QUALITY_USERS, classes_per_party=2, random_state=seed)
 
 
-SPLITS: dict[str, Callable[[IntArray, int], IntArray]] = {
+USER_SPLITS: dict[str, Callable[[IntArray, int], IntArray]] = {
     "Dirichlet(0.1)": _dirichlet,
     "two classes each": _two_classes,
 }
@@ -42,12 +42,12 @@ def report(runs: int) -> Iterator[str]:
     """The table, line by line as it gets done."""
     yield f"$ unpooled reproduce gossip-quality --runs {runs}"
     yield ""
-    yield f"Cost over pooled k-means, ring of {USERS} users; bad is more than {BAD:g}"
+    yield f"Cost over pooled k-means, ring of {QUALITY_USERS} users; bad is more than {BAD:g}"
     yield f"  {'':10}{'':18}{'runs':>6}{'bad':>6}{'mean':>10}{'worst':>10}"
-    for name, n_clusters in SETS.items():
+    for name, n_clusters in QUALITY_SETS.items():
         data = rows_of(name)
         pooled = pooled_cost(data.X, n_clusters)
-        for split in SPLITS:
+        for split in USER_SPLITS:
             seeds = range(FIRST_SEED, FIRST_SEED + runs)
             costs = [fitted_cost(data, n_clusters, split, seed) / pooled for seed in seeds]
             bad = sum(value > BAD for value in costs)
@@ -57,5 +57,5 @@ def report(runs: int) -> Iterator[str]:
 def fitted_cost(data: Bunch, n_clusters: int, split: str, seed: int) -> float:
     """One fit."""
     model = GossipKMeans(n_clusters, random_state=seed)
-    model.fit(data.X, groups=SPLITS[split](data.y, seed))
-    return cost(data.X, model.cluster_centers_)
+    model.fit(data.X, groups=USER_SPLITS[split](data.y, seed))
+    return center_cost(data.X, model.cluster_centers_)

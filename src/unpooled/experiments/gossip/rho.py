@@ -1,4 +1,4 @@
-r"""A finite rho on Iris: how soon users are where J_rho says, and how low it ends beside DGC.
+r"""A finite rho on Iris: how soon users are at the minimum of J_rho, and how low it is beside DGC.
 
 Ten users on a ring. Where labels no longer change, the centres that J_rho asks for solve
 
@@ -22,23 +22,24 @@ from typing import Any
 import numpy as np
 
 from unpooled import DGC, GossipKMeans
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import FIRST_SEED, IRIS, Problem
 from unpooled.experiments.gossip.traces import Trace, trace
 from unpooled.graphs.topology import Topology
-from unpooled.types import FloatArray, Parties
+from unpooled.types import FloatArray
 
-NEAR = 1e-6
-TOL = 1e-9
+NEAR_SHARE = 1e-6
+RHO_TOL = 1e-9
 """So that runs do not stop before they are that near."""
-BARS = {10.0: 45, 100.0: 110, 1000.0: 260}
+EXCHANGE_BARS = {10.0: 45, 100.0: 110, 1000.0: 260}
 DGC_ROUNDS = {10.0: 1000, 100.0: 3000, 1000.0: 30_000}
 
-AT_MOST = {100.0: 10, 1000.0: 3}
+MOST_DGC_RUNS = {100.0: 10, 1000.0: 3}
 """Runs of plain DGC, which takes thousands of rounds there."""
 
 
 @dataclass(frozen=True)
-class Ending:
+class RhoEnding:
     """Exchanges until users were near where they should be (None: never), and J_rho at the end."""
 
     exchanges: int | None
@@ -66,17 +67,17 @@ def fixed_point(parties: Parties, network: Topology, centers: FloatArray, rho: f
 def exchanges_until_near(seen: Trace, target: FloatArray) -> int | None:
     """Until the distance to ``target`` has come to 1e-6 of the first, to stay there."""
     distances = np.array([np.linalg.norm(centers - target) for centers in seen.centers])
-    far = np.flatnonzero(distances > NEAR * distances[0])
+    far = np.flatnonzero(distances > NEAR_SHARE * distances[0])
     return None if far[-1] + 1 == len(distances) else int(seen.exchanges[far[-1] + 1])
 
 
-def ending(model: Any, problem: Problem, rho: float, seed: int) -> Ending:
+def rho_ending(model: Any, problem: Problem, rho: float, seed: int) -> RhoEnding:
     """One run over the users of this seed."""
     parties, network = problem.network(seed)
     seen = trace(model.set_params(n_clusters=problem.n_clusters), parties, network, seed)
     final = seen.centers[-1]
     target = fixed_point(parties, network, final, rho)
-    return Ending(exchanges_until_near(seen, target), penalised(parties, network, final, rho))
+    return RhoEnding(exchanges_until_near(seen, target), penalised(parties, network, final, rho))
 
 
 def penalised(parties: Parties, network: Topology, centers: FloatArray, rho: float) -> float:
@@ -91,44 +92,44 @@ def report(runs: int) -> Iterator[str]:
     yield f"$ unpooled reproduce gossip-rho --runs {runs}"
     yield ""
     yield f"{IRIS.title}, {runs} runs; exchanges: median, worst"
-    for rho in BARS:
+    for rho in EXCHANGE_BARS:
         yield ""
         yield from _lines(rho, runs)
 
 
 def _lines(rho: float, runs: int) -> Iterator[str]:
     seeds = range(FIRST_SEED, FIRST_SEED + runs)
-    few = min(runs, AT_MOST.get(rho, runs))
-    rounds: dict[str, Any] = {"rho": rho, "max_rounds": DGC_ROUNDS[rho], "tol": TOL}
-    ours = [ending(GossipKMeans(rho=rho, tol=TOL), IRIS, rho, seed) for seed in seeds]
+    few = min(runs, MOST_DGC_RUNS.get(rho, runs))
+    rounds: dict[str, Any] = {"rho": rho, "max_rounds": DGC_ROUNDS[rho], "tol": RHO_TOL}
+    ours = [rho_ending(GossipKMeans(rho=rho, tol=RHO_TOL), IRIS, rho, seed) for seed in seeds]
     yield f"rho = {rho:g}"
-    yield f"  {'GossipKMeans':36}{_exchanges(ours)}   {_verdict(ours, BARS[rho])}"
-    rivals: dict[str, dict[str, Any]] = {
+    yield f"  {'GossipKMeans':36}{_exchanges(ours)}   {_bar_verdict(ours, EXCHANGE_BARS[rho])}"
+    baselines: dict[str, dict[str, Any]] = {
         "DGC, nesterov, the same start": {"solver": "nesterov", "init": "tree"},
         "DGC, plain, the same start": {"init": "tree"},
         "DGC, plain, dkm+c": {},
     }
-    for name, options in rivals.items():
+    for name, options in baselines.items():
         slow = "solver" not in options
         own = seeds[:few] if slow else seeds
-        done = [ending(DGC(**rounds, **options), IRIS, rho, seed) for seed in own]
+        done = [rho_ending(DGC(**rounds, **options), IRIS, rho, seed) for seed in own]
         line = f"  {name:36}{_exchanges(done)}   {_costs(ours[: len(done)], done)}"
         yield line + (f" ({few} runs)" if len(done) < runs else "")
 
 
-def _exchanges(done: list[Ending]) -> str:
+def _exchanges(done: list[RhoEnding]) -> str:
     counts = [np.inf if run.exchanges is None else run.exchanges for run in done]
     never = sum(run.exchanges is None for run in done)
-    said = f"{np.median(counts):8g}{max(counts):8g}"
-    return said + (f" ({never} of {len(done)} never)" if never else "")
+    counted = f"{np.median(counts):8g}{max(counts):8g}"
+    return counted + (f" ({never} of {len(done)} never)" if never else "")
 
 
-def _verdict(done: list[Ending], bar: int) -> str:
+def _bar_verdict(done: list[RhoEnding], bar: int) -> str:
     median = np.median([np.inf if run.exchanges is None else run.exchanges for run in done])
     return f"[bar {bar}: {'met' if median <= bar else 'missed'}]"
 
 
-def _costs(ours: list[Ending], theirs: list[Ending]) -> str:
+def _costs(ours: list[RhoEnding], theirs: list[RhoEnding]) -> str:
     ratios = np.array([a.cost / b.cost for a, b in zip(ours, theirs, strict=True)])
     mean = np.mean([run.cost for run in ours]) / np.mean([run.cost for run in theirs])
     return (

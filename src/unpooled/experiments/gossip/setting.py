@@ -1,10 +1,10 @@
 """The five problems, and what is measured of a run on them.
 
-Exchanges are those of the start and of the cycles, with the one in which users part; those that
-find the tree are counted beside them. A cost is that of all rows with the mean of users' centres,
-over the cost of scikit-learn's k-means on the pooled rows (best of ten starts). The bars are our
-own. Data: s1.npz, s2.npz and mnist.npz in the folder that UNPOOLED_DATA names; the others come with
-scikit-learn.
+Exchanges are those of the start and of the cycles, with the one in which users terminate; those
+that find the tree are counted beside them. A cost is that of all rows with the mean of users'
+centres, over the cost of scikit-learn's k-means on the pooled rows (best of ten starts). The bars
+are our own. Data: s1.npz, s2.npz and mnist.npz in the folder that UNPOOLED_DATA names; the others
+come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from sklearn.cluster import KMeans
 from sklearn.utils import Bunch
 
 from unpooled import datasets, partition
-from unpooled.graphs.topology import Topology, topology
+from unpooled.data.parties import Parties
+from unpooled.graphs.reading import topology
+from unpooled.graphs.topology import Topology
 from unpooled.privacy.traffic import Traffic
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import FloatArray, IntArray
 
 FIRST_SEED = 7000
 """A run's seed is that of the split, of the graph where it is random, and of the method."""
@@ -71,7 +73,7 @@ class Problem:
         return partition.dirichlet(y, n_parties=m, alpha=self.alpha, random_state=seed)
 
     def graph(self, seed: int) -> Any:
-        """Who talks to whom, as estimators take it."""
+        """Which users are neighbours, as estimators take it."""
         if self.degree is None:
             return "ring"
         return nx.random_regular_graph(self.degree, self.n_users, seed=seed)
@@ -104,8 +106,8 @@ DIGITS_RING = Problem("digits Dir(.3), ring 20", "digits", 10, 20, Bars(150, 260
 DIGITS_REGULAR = Problem(
     "digits Dir(.3), 4-reg. 50", "digits", 10, 50, Bars(110, 200, 1.006), alpha=0.3, degree=4
 )
-MNIST = Problem("MNIST 0-6, ring 10", "mnist", DIGITS, 10, Bars(110, 140, 1.0005))
-PROBLEMS = (IRIS, S1, DIGITS_RING, DIGITS_REGULAR, MNIST)
+MNIST_RING = Problem("MNIST 0-6, ring 10", "mnist", DIGITS, 10, Bars(110, 140, 1.0005))
+PROBLEMS = (IRIS, S1, DIGITS_RING, DIGITS_REGULAR, MNIST_RING)
 
 
 def pooled_cost(rows: FloatArray, n_clusters: int) -> float:
@@ -113,8 +115,8 @@ def pooled_cost(rows: FloatArray, n_clusters: int) -> float:
     return float(KMeans(n_clusters, n_init=10, random_state=0).fit(rows).inertia_)
 
 
-def cost(rows: FloatArray, centers: FloatArray) -> float:
-    """What rows pay for their nearest centre, squared."""
+def center_cost(rows: FloatArray, centers: FloatArray) -> float:
+    """The sum of squared distances of rows to their nearest centre."""
     return float(np.square(cdist(rows, centers).min(axis=1)).sum())
 
 
@@ -129,7 +131,7 @@ def lloyd_step(rows: FloatArray, centers: FloatArray) -> FloatArray:
     )
 
 
-def apart(peer_centers: FloatArray) -> float:
+def largest_disagreement(peer_centers: FloatArray) -> float:
     """How far the coordinate of a user's centre is from that of the mean over users, at most."""
     from_first = peer_centers - peer_centers[0]
     return float(np.abs(from_first - from_first.mean(axis=0)).max())
@@ -141,10 +143,10 @@ def tree_exchanges(traffic: Traffic) -> int:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GossipRun:
     """What one fit came to; ``floats`` are those that a user sends in all, on average.
 
-    Those of the exchange in which users part are spread over the cycles.
+    Those of the exchange in which users terminate are spread over the cycles.
     """
 
     exchanges: int
@@ -159,19 +161,19 @@ class Outcome:
     converged: bool
 
 
-def outcome(model: Any, problem: Problem, seed: int) -> Outcome:
+def gossip_run(model: Any, problem: Problem, seed: int) -> GossipRun:
     """One fit over the users of this seed."""
     problem.fitted(model, seed)
     x, rows, traffic = model.cluster_centers_, problem.data.X, model.traffic_
     tree = tree_exchanges(traffic)
-    return Outcome(
+    return GossipRun(
         exchanges=traffic.rounds - tree,
         tree=tree,
         cycles=model.n_rounds_,
         floats=traffic.floats_up / problem.n_users,
         floats_per_cycle=traffic.by_kind["sums"]["floats_up"] / problem.n_users / model.n_rounds_,
-        cost=cost(rows, x) / problem.pooled,
-        apart=apart(model.peer_centers_),
+        cost=center_cost(rows, x) / problem.pooled,
+        apart=largest_disagreement(model.peer_centers_),
         step=float(np.abs(lloyd_step(rows, x) - x).max()),
         converged=model.converged_,
     )

@@ -1,9 +1,9 @@
 """GossipKMeans on five problems: exchanges, numbers sent, cost over pooled k-means, exactness.
 
 All users must end with the same centres, to 1e-8, and at a Lloyd point of the pooled rows: one more
-exact step moves no coordinate by more than 1e-8 (also on S1, where they go up to 1e6).
-The second table has sums along a tree in place of gossip, the third losses other than k-means, the
-reference of which is the same method with one user who holds all rows.
+exact step moves no coordinate by more than 1e-8 (also on S1, where they go up to 1e6). The second
+table has sums along a tree in place of gossip, the third losses other than k-means, the reference
+of which is the same method with one user who holds all rows.
 
     unpooled reproduce gossip-table --runs 20
 """
@@ -21,15 +21,15 @@ from unpooled.experiments.gossip.setting import (
     FIRST_SEED,
     IRIS,
     PROBLEMS,
-    Outcome,
+    GossipRun,
     Problem,
-    outcome,
+    gossip_run,
     tree_exchanges,
 )
 
-EXACT = 1e-8
-LOSSES = ("huber", "logistic")
-LOSS_RUNS = 5
+EXACT_TO = 1e-8
+OTHER_LOSSES = ("huber", "logistic")
+OTHER_LOSS_RUNS = 5
 
 
 def report(runs: int) -> Iterator[str]:
@@ -41,10 +41,10 @@ def report(runs: int) -> Iterator[str]:
         f"  {'':26}{'exchanges: median':>18}{'worst':>12}{'tree':>6}{'floats per user':>17}"
         f"{'cost: mean':>18}{'worst':>9}{'apart':>9}{'step':>9}"
     )
-    done: dict[str, list[Outcome]] = {}
+    done: dict[str, list[GossipRun]] = {}
     for problem in PROBLEMS:
-        done[problem.title] = _outcomes("gossip", problem, runs)
-        yield _line(problem, done[problem.title])
+        done[problem.title] = _gossip_runs("gossip", problem, runs)
+        yield _problem_line(problem, done[problem.title])
     yield ""
     yield f"Sums by gossip or along a tree, medians over {runs} runs"
     yield (
@@ -52,26 +52,26 @@ def report(runs: int) -> Iterator[str]:
         f"{'per user and cycle':>20}{'cost: mean':>12}{'apart':>9}{'step':>9}"
     )
     for problem in (DIGITS_RING, DIGITS_REGULAR):
-        by_tree = _outcomes("tree", problem, runs)
+        by_tree = _gossip_runs("tree", problem, runs)
         for averaging, found in (("gossip", done[problem.title]), ("tree", by_tree)):
             yield f"  {problem.title:26}{averaging:>10}{_averaging_line(found)}"
     yield ""
-    few = min(runs, LOSS_RUNS)
+    few = min(runs, OTHER_LOSS_RUNS)
     yield f"Other losses, {few} runs"
     yield (
         f"  {'':26}{'loss':>10}{'exchanges: median':>20}{'worst':>7}{'cost: mean':>13}{'worst':>9}"
     )
     for problem in (IRIS, DIGITS_RING):
-        for loss in LOSSES:
+        for loss in OTHER_LOSSES:
             yield f"  {problem.title:26}{loss:>10}{loss_line(problem, loss, few)}"
 
 
-def _outcomes(averaging: str, problem: Problem, runs: int) -> list[Outcome]:
+def _gossip_runs(averaging: str, problem: Problem, runs: int) -> list[GossipRun]:
     seeds = range(FIRST_SEED, FIRST_SEED + runs)
-    return [outcome(GossipKMeans(averaging=averaging), problem, seed) for seed in seeds]
+    return [gossip_run(GossipKMeans(averaging=averaging), problem, seed) for seed in seeds]
 
 
-def _line(problem: Problem, done: list[Outcome]) -> str:
+def _problem_line(problem: Problem, done: list[GossipRun]) -> str:
     bars = problem.bars
     exchanges, costs = [run.exchanges for run in done], [run.cost for run in done]
     floats = np.median([run.floats for run in done])
@@ -82,26 +82,26 @@ def _line(problem: Problem, done: list[Outcome]) -> str:
     tree = f"+{max(run.tree for run in done)}"
     return (
         f"  {problem.title:26}{median:>18}{worst:>12}{tree:>6}{floats:17.0f}"
-        f"{mean:>18}{max(costs):9.5f}{apart:9.1e}{step:9.1e}  {verdict(problem, done)}"
+        f"{mean:>18}{max(costs):9.5f}{apart:9.1e}{step:9.1e}  {bars_verdict(problem, done)}"
     )
 
 
-def verdict(problem: Problem, done: list[Outcome]) -> str:
+def bars_verdict(problem: Problem, done: list[GossipRun]) -> str:
     """Whether all bars are met, or which are not."""
     bars, exchanges = problem.bars, [run.exchanges for run in done]
     missed = {
         "median": np.median(exchanges) > bars.median,
         "worst": max(exchanges) > bars.worst,
         "cost": np.mean([run.cost for run in done]) > bars.cost,
-        "apart": max(run.apart for run in done) > EXACT,
-        "step": max(run.step for run in done) > EXACT,
+        "apart": max(run.apart for run in done) > EXACT_TO,
+        "step": max(run.step for run in done) > EXACT_TO,
         "unfinished": not all(run.converged for run in done),
     }
     names = [name for name, short in missed.items() if short]
     return f"missed: {', '.join(names)}" if names else "met"
 
 
-def _averaging_line(done: list[Outcome]) -> str:
+def _averaging_line(done: list[GossipRun]) -> str:
     exchanges, cycles, floats, per_cycle = (
         np.median([getattr(run, name) for run in done])
         for name in ("exchanges", "cycles", "floats", "floats_per_cycle")

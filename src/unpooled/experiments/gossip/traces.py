@@ -1,4 +1,4 @@
-"""A run of a peer-to-peer method, followed exchange by exchange."""
+"""A run of a peer-to-peer method, recorded exchange by exchange."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from unpooled import checks
+from unpooled.data.parties import Parties
 from unpooled.experiments.gossip.setting import TREE_KINDS
 from unpooled.graphs.topology import Topology
 from unpooled.messages.message import Message, Note
 from unpooled.simulate import Options, run_mesh
-from unpooled.types import FloatArray, IntArray, Parties
+from unpooled.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ def trace(model: Any, parties: Parties, network: Topology, seed: int) -> Trace:
     def watch(_: str, message: Message) -> None:
         kinds.append(message.kind)
         if "centers" in message.body and not seen:
-            said = np.array(message.body["centers"])
-            # merged centres come from the tree's root, user 0, and reach the last when all is said
+            sent = np.array(message.body["centers"])
+            # Merged centres come from the tree's root, user 0; other users have them only once the
+            # last exchange of the start is over.
             merged = "place" in message.body
-            starts.append(np.broadcast_to(said[:1], said.shape) if merged else said)
+            starts.append(np.broadcast_to(sent[:1], sent.shape) if merged else sent)
 
     def observe(note: Note) -> None:
         seen.append((len(kinds), np.array(note.body["centers"])))
@@ -55,7 +57,7 @@ def trace(model: Any, parties: Parties, network: Topology, seed: int) -> Trace:
         options=Options(watch=watch),
         observe=observe,
     )
-    if not starts:  # centres that all users know are not said
+    if not starts:  # centres that all users know are not sent
         starts.append(np.broadcast_to(model.init, seen[0][1].shape))
     place = [first_round(kinds), *(count for count, _ in seen)]
     sent = {

@@ -1,1 +1,1 @@
-"""Federated kernel k-means, its rivals and ours, on the paper's data."""
+"""Federated kernel k-means as published, ours, and baselines, on the paper's data."""

@@ -1,11 +1,11 @@
-"""What the paper says of DSPGD and CEM, measured: convergence, and what CEM saves.
+"""The paper's claims about DSPGD and CEM, measured: convergence, and what CEM saves.
 
 **Convergence** (its Figure 1): |K_t - K~|² / N² on Mushrooms, where K_t is the estimate after t
 iterations and K~ the exact kernel matrix cut to its s largest eigenvalues. The paper's curve lies
 below 0.4/t. Given is the slope of a line through log error over log t, t = 1..50.
 
 **What CEM saves** (its Figure 2: "more than 98 %"): numbers sent for eigenpairs with and without,
-and beside them what Theorem 2 says they are, Σ_t Q_t M (D + r_t) and Σ_t Q_t (N + M D).
+and beside them the numbers by Theorem 2, Σ_t Q_t M (D + r_t) and Σ_t Q_t (N + M D).
 
     unpooled reproduce kernel-paper --runs 3
 """
@@ -18,12 +18,18 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from unpooled import KernelKMeans
-from unpooled.experiments.kernel.setting import MNIST, MUSHROOMS, PARTIES, SETTINGS, Setting
+from unpooled.experiments.kernel.setting import (
+    KERNEL_PARTIES,
+    MNIST_60K,
+    MUSHROOMS,
+    SETTINGS,
+    KernelSetting,
+)
 from unpooled.kernels.linalg.features import exact
 from unpooled.types import FloatArray
 
 LAST = 50
-SAVING_ITERATIONS = {MNIST.title: 3}
+SAVING_ITERATIONS = {MNIST_60K.title: 3}
 """Without CEM MNIST takes long."""
 
 
@@ -46,7 +52,7 @@ def report(runs: int) -> Iterator[str]:
         yield "  " + savings(setting, SAVING_ITERATIONS.get(setting.title, 10))
 
 
-def recovery_errors(setting: Setting, seed: int, last: int) -> FloatArray:
+def recovery_errors(setting: KernelSetting, seed: int, last: int) -> FloatArray:
     """|K_t - K~|² / N² for t = 1..last, from runs of t iterations: t is all they differ by."""
     X, groups = setting.data.X, setting.groups(seed)
     found, errors = None, []
@@ -68,7 +74,7 @@ def _terms(H: FloatArray, F: FloatArray) -> tuple[tuple[int, FloatArray, FloatAr
     return ((1, H, H), (1, F, F), (-2, H, F))
 
 
-def savings(setting: Setting, iterations: int) -> str:
+def savings(setting: KernelSetting, iterations: int) -> str:
     """One line of the table."""
     X, groups = setting.data.X, setting.groups(0)
     sent, stated = {}, {}
@@ -90,6 +96,6 @@ def stated_by_theorem(model: KernelKMeans, n_features: int, compress: bool, n_ro
     """Theorem 2, from the products that Lanczos took and the ranks before each iteration."""
     products = model.history_["products"]
     if not compress:
-        return int(products.sum() * (n_rows + PARTIES * n_features))
+        return int(products.sum() * (n_rows + KERNEL_PARTIES * n_features))
     ranks = np.concatenate([[0], model.history_["rank"][:-1]])
-    return int((products * PARTIES * (n_features + ranks)).sum())
+    return int((products * KERNEL_PARTIES * (n_features + ranks)).sum())

@@ -17,11 +17,11 @@ from sklearn.utils import Bunch
 from unpooled import KernelKMeans, datasets
 from unpooled.types import FloatArray, IntArray
 
-PARTIES = 5
+KERNEL_PARTIES = 5
 
 
 @dataclass(frozen=True)
-class Setting:
+class KernelSetting:
     """A data set, and what the paper does with it."""
 
     title: str
@@ -44,7 +44,7 @@ class Setting:
 
     def groups(self, seed: int) -> IntArray:
         """Who holds which row."""
-        return np.random.default_rng(seed).permutation(len(self.data.X)) % PARTIES
+        return np.random.default_rng(seed).permutation(len(self.data.X)) % KERNEL_PARTIES
 
     def paper(self, seed: int, **options: Any) -> KernelKMeans:
         """The paper's way."""
@@ -57,14 +57,14 @@ class Setting:
         return KernelKMeans(self.n_clusters, random_state=seed, **{**given, **options})
 
 
-MUSHROOMS = Setting("Mushrooms", "mushrooms", 2, 15, 2, 1000)
-MNIST = Setting("MNIST", "mnist", 10, 200, 12, 1000, rows=60_000)
-COVERTYPE = Setting("Covertype", "covtype_100k", 7, 30, 10, 4000)
-SETTINGS = (MUSHROOMS, MNIST, COVERTYPE)
+MUSHROOMS = KernelSetting("Mushrooms", "mushrooms", 2, 15, 2, 1000)
+MNIST_60K = KernelSetting("MNIST", "mnist", 10, 200, 12, 1000, rows=60_000)
+COVERTYPE = KernelSetting("Covertype", "covtype_100k", 7, 30, 10, 4000)
+SETTINGS = (MUSHROOMS, MNIST_60K, COVERTYPE)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class KernelRun:
     """What one fit came to; ``floats`` and ``rounds`` of everything, bandwidth and all."""
 
     nmi: float
@@ -72,8 +72,8 @@ class Outcome:
     rounds: int
 
 
-def outcome(model: Any, setting: Setting, seed: int) -> Outcome:
+def kernel_run(model: Any, setting: KernelSetting, seed: int) -> KernelRun:
     """One fit over the parties of this seed."""
     model.fit(setting.data.X, groups=setting.groups(seed))
     score = float(normalized_mutual_info_score(setting.data.y, model.labels_))
-    return Outcome(score, model.traffic_.floats_up, model.traffic_.rounds)
+    return KernelRun(score, model.traffic_.floats_up, model.traffic_.rounds)

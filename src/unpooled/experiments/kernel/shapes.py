@@ -1,4 +1,4 @@
-"""Clusters that no straight line parts: two rings, two moons, and digits, at four parties.
+"""Clusters that no straight line separates: two rings, two moons, and digits, at four parties.
 
 Rows are dealt out at random. Given is the adjusted Rand index against what was drawn, or against
 the digits, of KernelKMeans and of k-means on the pooled rows, as means over runs; both are drawn
@@ -24,13 +24,13 @@ from unpooled import KernelKMeans
 from unpooled.kernels.lloyd.matching import matched
 from unpooled.types import FloatArray, IntArray
 
-PARTIES = 4
-FIRST_SEED = 100
+SHAPE_PARTIES = 4
+FIRST_SHAPE_SEED = 100
 FIGURE = Path("kernel-shapes.png")
 
 
 @dataclass(frozen=True)
-class Shape:
+class LabelledShape:
     """Rows, what they are, and how to find it."""
 
     title: str
@@ -45,12 +45,12 @@ class Shape:
 
     def kernel(self, seed: int) -> KernelKMeans:
         """KernelKMeans over the parties."""
-        groups = np.random.default_rng(seed).permutation(len(self.X)) % PARTIES
+        groups = np.random.default_rng(seed).permutation(len(self.X)) % SHAPE_PARTIES
         model = KernelKMeans(len(np.unique(self.y)), random_state=seed, **self.options)
         return model.fit(self.X, groups=groups)
 
 
-def shapes() -> tuple[Shape, ...]:
+def shapes() -> tuple[LabelledShape, ...]:
     """The three of them."""
     rings, ring = make_circles(1000, factor=0.3, noise=0.05, random_state=0)
     moons, moon = make_moons(1000, noise=0.06, random_state=0)
@@ -58,9 +58,11 @@ def shapes() -> tuple[Shape, ...]:
     spread = np.square(images - images.mean(axis=0)).sum(axis=1).mean()
     fine = {"n_features": 1024, "n_components": 60, "power": 0.15, "normalise": True}
     return (
-        Shape("two rings", rings, ring, {"gamma": 4.0}),
-        Shape("two moons", moons, moon, {"gamma": 10.0, "n_features": 1024, "max_rounds": 6}),
-        Shape("digits", images, digits, {"gamma": 0.5 / spread, "final": "lloyd", **fine}),
+        LabelledShape("two rings", rings, ring, {"gamma": 4.0}),
+        LabelledShape(
+            "two moons", moons, moon, {"gamma": 10.0, "n_features": 1024, "max_rounds": 6}
+        ),
+        LabelledShape("digits", images, digits, {"gamma": 0.5 / spread, "final": "lloyd", **fine}),
     )
 
 
@@ -68,28 +70,28 @@ def report(runs: int) -> Iterator[str]:
     """The table, line by line as it gets done."""
     yield f"$ unpooled reproduce kernel-shapes --runs {runs}"
     yield ""
-    yield f"Adjusted Rand index, means over {runs} runs (worst), {PARTIES} parties"
+    yield f"Adjusted Rand index, means over {runs} runs (worst), {SHAPE_PARTIES} parties"
     yield f"  {'':12}{'k-means, pooled':>18}{'KernelKMeans':>18}{'numbers sent by a party':>26}"
     drawn = []
     for shape in shapes():
-        seeds = range(FIRST_SEED, FIRST_SEED + runs)
+        seeds = range(FIRST_SHAPE_SEED, FIRST_SHAPE_SEED + runs)
         linear = [shape.linear(seed) for seed in seeds]
         kernel = [shape.kernel(seed) for seed in seeds]
         labels = [np.asarray(model.labels_) for model in kernel]
-        sent = np.mean([model.traffic_.floats_up for model in kernel]) / PARTIES
+        sent = np.mean([model.traffic_.floats_up for model in kernel]) / SHAPE_PARTIES
         found = (_scores(shape, linear), _scores(shape, labels))
         yield f"  {shape.title:12}{found[0]:>18}{found[1]:>18}{sent:26.0f}"
         drawn.append((shape, linear[0], labels[0]))
     yield ""
-    yield draw(drawn, FIGURE)
+    yield draw_shapes(drawn, FIGURE)
 
 
-def _scores(shape: Shape, labels: list[IntArray]) -> str:
+def _scores(shape: LabelledShape, labels: list[IntArray]) -> str:
     scores = [adjusted_rand_score(shape.y, own) for own in labels]
     return f"{np.mean(scores):.3f} ({min(scores):.3f})"
 
 
-def draw(drawn: list[tuple[Shape, IntArray, IntArray]], figure: Path) -> str:
+def draw_shapes(drawn: list[tuple[LabelledShape, IntArray, IntArray]], figure: Path) -> str:
     """k-means above, KernelKMeans below."""
     try:
         from matplotlib.figure import Figure
@@ -108,7 +110,7 @@ def draw(drawn: list[tuple[Shape, IntArray, IntArray]], figure: Path) -> str:
     return f"Both are drawn in {figure}."
 
 
-def _panel(axes: Any, shape: Shape, labels: IntArray) -> None:
+def _panel(axes: Any, shape: LabelledShape, labels: IntArray) -> None:
     """Rows in the plane coloured by label, or which label has rows of which class."""
     if shape.X.shape[1] == 2:
         axes.scatter(*shape.X.T, c=labels, s=4, cmap="coolwarm")

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from unpooled.kernels.assignment.nearest import in_cache
 from unpooled.kernels.linalg.products import dot, matmul_nt, squared_lengths
 from unpooled.parallel import in_chunks, libraries
-from unpooled.types import FloatArray, IntArray
+from unpooled.types import FloatArray, IntArray, Rows, take_rows
 
 _ROUNDING = 2.0**-48
 """Times d + 8, of the squared lengths that a score is made from: more than its rounding errors."""
@@ -22,13 +22,13 @@ _FAR = 64.0
 """Times the centres' typical squared distance from their middle: that much is far from there."""
 
 
-def label(rows: FloatArray, centers: FloatArray) -> IntArray:
+def label(rows: Rows, centers: FloatArray) -> IntArray:
     """labels[r] = argmin over k of |centers[k] - rows[r]|; of centres that are equal, the first."""
     return nearest(rows, centers)[0]
 
 
 def nearest(
-    rows: FloatArray, centers: FloatArray, some: IntArray | None = None
+    rows: Rows, centers: FloatArray, some: IntArray | None = None
 ) -> tuple[IntArray, FloatArray]:
     """The labels of all rows, or of ``some``; and how much nearer the nearest centre is.
 
@@ -44,7 +44,7 @@ def nearest(
     @np.errstate(over="ignore", invalid="ignore")  # where that happens, all is in doubt
     def put(span: slice) -> None:
         for part in in_cache(span, width):
-            own = rows[part] if some is None else rows[some[part]]
+            own = rows[part] if some is None else take_rows(rows, some[part])
             labels[part], gaps[part] = _nearest(own, centers, origin)
 
     with libraries().limit(limits=1, user_api="blas"):  # products this small are slow on several

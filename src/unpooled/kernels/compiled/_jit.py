@@ -1,8 +1,8 @@
 """The compiler of hot loops, and the only place that knows which one it is.
 
 Compiled code is kept beside the sources (or in the user's cache folder, where these are read-only),
-so only the first call after an installation waits for it. Nothing may be reordered (no fastmath):
-a sum has one order of addition, on every machine.
+so only the first call after an installation waits for it. Nothing may be reordered (no fastmath): a
+sum has one order of addition, on every machine.
 
 The compiler's cache goes by the file that a function is in, but what a function compiles to depends
 on functions of other files too: compiled code that is older than any of the sources is dropped.

@@ -48,7 +48,7 @@ from scipy.stats.qmc import Sobol
 
 from unpooled.kernels.linalg.products import gram, matmul_by_rows, matmul_tn
 from unpooled.parallel import add_in_chunks, in_chunks
-from unpooled.types import FloatArray
+from unpooled.types import FloatArray, Rows
 
 SHIFT_INVARIANT = ("gaussian", "laplacian", "cauchy")
 DOT_PRODUCT = ("polynomial", "exponential")
@@ -100,7 +100,7 @@ class Features:
         phases = rng.uniform(0, 2 * np.pi, width) if self.form == "phase" else None
         return Fourier(frequencies, phases, sqrt(2 / self.n_features))
 
-    def transform(self, rows: FloatArray) -> FloatArray:
+    def transform(self, rows: Rows) -> FloatArray:
         """z(x) for every row, (n, D)."""
         out = np.empty((len(rows), self.n_features))
         for places, block in self.blocks(rows.shape[1]):
@@ -111,7 +111,7 @@ class Features:
             in_chunks(fill, (len(rows), rows.shape[1] + places.stop - places.start))
         return out
 
-    def project(self, rows: FloatArray, onto: FloatArray) -> FloatArray:
+    def project(self, rows: Rows, onto: FloatArray) -> FloatArray:
         """z(x) · onto for every row, (n, s), without ever holding all features."""
         out = np.zeros((len(rows), onto.shape[1]))
         for places, block in self.blocks(rows.shape[1]):
@@ -129,7 +129,7 @@ class Features:
 
     def gram(
         self,
-        rows: FloatArray,
+        rows: Rows,
         weights: FloatArray,
         beside: FloatArray | None = None,
         scale: float = 1.0,
@@ -154,7 +154,7 @@ class Features:
         add_in_chunks(total, part, (len(rows), rows.shape[1] + width))
         return total
 
-    def pulled_back(self, rows: FloatArray, scores: FloatArray) -> FloatArray:
+    def pulled_back(self, rows: Rows, scores: FloatArray) -> FloatArray:
         """Σ z(x) scores(x)', (D, b)."""
         out = np.zeros((self.n_features, scores.shape[1]))
         for places, block in self.blocks(rows.shape[1]):

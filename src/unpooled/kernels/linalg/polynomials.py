@@ -53,7 +53,8 @@ def chebyshev(low: float, high: float, passes: int) -> FloatArray:
 
 
 def passes_needed(low: float, high: float, theta: float) -> int:
-    """The fewest exchanges after which Chebyshev's polynomial is at most ``theta``: with
+    """The smallest number of exchanges after which Chebyshev's polynomial is at most ``theta``:
+    with
     T_S(x) = cosh(S arcosh x) and x = (high + low) / (high - low), where 1 / T_S(x) <= theta."""
     if high - low <= _ZERO * high:
         return 1

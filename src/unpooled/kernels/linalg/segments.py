@@ -12,8 +12,8 @@ from unpooled.types import FloatArray, IntArray
 class ClusterSums:
     """The linear map that adds up weighted rows by (user, cluster).
 
-    It is a sparse matrix with one row per (user, cluster) that holds the weights of its members
-    in the order of the rows, so that each sum has one order of addition.
+    It is a sparse matrix with one row per (user, cluster) that holds the weights of its members in
+    the order of the rows, so that each sum has one order of addition.
     """
 
     def __init__(

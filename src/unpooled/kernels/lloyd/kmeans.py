@@ -2,8 +2,8 @@
 
 Lloyd's iteration and restarts are scikit-learn's, or for long work their compiled equal. What is
 added here is what a party with few, repeated or weightless rows needs, and centres that are exactly
-the means of the rows labelled with them: what a party says about a cluster is then true of the rows
-behind it.
+the means of the rows labelled with them: what a party says about a cluster is then true of its
+rows.
 """
 
 from __future__ import annotations

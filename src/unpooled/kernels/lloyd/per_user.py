@@ -22,8 +22,8 @@ def random_rows(
 ) -> FloatArray:
     """K rows of every user, drawn in proportion to their weights, no row twice if it can be.
 
-    ``noise`` is (K, n) standard exponentials: the row with the smallest noise / weight is a draw
-    in proportion to the weights. A user that has run out of rows starts over.
+    ``noise`` is (K, n) standard exponentials: the row with the smallest noise / weight is a draw in
+    proportion to the weights. A user that has run out of rows starts over.
     """
     n_clusters = len(noise)
     chosen = np.empty((len(offsets) - 1, n_clusters, rows.shape[1]))
@@ -44,8 +44,8 @@ def plus_plus(
     """k-means++ for every user (Arthur & Vassilvitskii 2007).
 
     The first centre is a row drawn in proportion to the weights, each further one a row drawn in
-    proportion to w * (squared distance to the nearest centre so far). A user all of whose rows
-    are centres already repeats rows in proportion to the weights. ``noise`` as in `random_rows`.
+    proportion to w * (squared distance to the nearest centre so far). A user all of whose rows are
+    centres already repeats rows in proportion to the weights. ``noise`` as in `random_rows`.
     """
     n_clusters, sizes = len(noise), np.diff(offsets)
     chosen = np.empty((len(offsets) - 1, n_clusters, rows.shape[1]))

@@ -1,1 +1,1 @@
-"""What a process keeps on disk, so that a later one can go on."""
+"""What a process keeps on disk, so that a later one can resume."""

@@ -1,1 +1,1 @@
-"""Protocols between peers with nobody in charge: one algorithm per file."""
+"""Protocols between peers without a coordinator: one algorithm per file, or folder."""

@@ -6,8 +6,8 @@ per user along the first axis. A :class:`unpooled.messages.Note` yielded in betw
 screen; nothing is sent back for it.
 
 A peer works on a :class:`Block` of users. One user per block is the ordinary deployment, one block
-with every user is the simulation, and the algorithm is the same code, with one sparse product
-where a single user would add up its neighbours.
+with every user is the simulation, and the algorithm is the same code, with one sparse product where
+a single user would add up its neighbours.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import ClassVar, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from unpooled.data.parties import Parties
 from unpooled.graphs.topology import Neighbourhood, Topology
 from unpooled.messages.message import Note, Post
 from unpooled.messages.release import Release
 from unpooled.privacy.policy import Policy
-from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray, Parties
+from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
 
 Result = TypeVar("Result")
 
@@ -33,11 +34,11 @@ Result = TypeVar("Result")
 class Block:
     """The users that one host carries: their rows, their links and their random numbers.
 
-    ``reach`` is a number of exchanges after which a word from any user has reached every other:
-    the diameter of the graph or a bound on it, known from the plan like the graph itself.
-    ``min_count`` is that of the users' policy: they hold back by themselves what is about fewer
-    rows, where a method lets them. ``alone`` says that all users are here and that nobody listens
-    to them or disturbs them: they may be through several exchanges at once (``Post.times``).
+    ``reach`` is a number of exchanges after which a word from any user has reached every other: the
+    diameter of the graph or a bound on it, known from the plan like the graph itself. ``min_count``
+    is that of the users' policy: they hold back by themselves what is about fewer rows, where a
+    method lets them. ``alone`` says that all users are here and that nobody listens to them or
+    disturbs them: they may be through several exchanges at once (``Post.times``).
     """
 
     parties: Parties
@@ -82,7 +83,7 @@ class Block:
         return np.concatenate(list(streams), axis=1)
 
 
-class Apart(Mapping[str, Array]):
+class ByNeighbour(Mapping[str, Array]):
     """What users said, each kept where it came from; one array is made for those who ask for it."""
 
     def __init__(self, bodies: Sequence[Body]) -> None:
@@ -111,8 +112,8 @@ class Heard:
 
     ``present`` and ``ended`` tell of all of the block's links, in the order of
     ``Neighbourhood.ends``: whether the neighbour took part in this exchange, be it that it had
-    nothing to say, and whether it had come to its end before, so that its last words stand for it.
-    Of a neighbour that is neither, nothing is known: it is down, or the link is.
+    nothing to say, and whether it had terminated before, so that its last post stands for it. Of a
+    neighbour that is neither, nothing is known: it is down, or the link is.
     """
 
     links: sp.csr_array
@@ -136,7 +137,7 @@ class Heard:
     def neighbour_sum(self, field: str) -> FloatArray:
         """sum over j in N_i of x_j."""
         own = self.own[field]
-        if isinstance(self.outer, Apart) and len(own) == 1 and self.links.nnz:
+        if isinstance(self.outer, ByNeighbour) and len(own) == 1 and self.links.nnz:
             # A user alone on its host adds row after row, as the sparse product does.
             bodies = self.outer.bodies
             first, *others = [bodies[j - 1][field] for j in self.links.indices.tolist()]
@@ -165,7 +166,7 @@ class Heard:
         said: Array = self.everyone(field)[near.links.indices]
         return said
 
-    def spoken(self, near: Neighbourhood) -> BoolArray:
+    def received(self, near: Neighbourhood) -> BoolArray:
         """Over which of the block's links words came."""
         if self.links.nnz == near.links.nnz:
             return np.ones(near.links.nnz, dtype=bool)
@@ -209,6 +210,8 @@ class MeshProtocol(ABC):
     """An algorithm between peers: its parameters, what it may release, and one peer's part."""
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Rises whenever a peer of the old and one of the new could not talk."""
 
     @property
     @abstractmethod

@@ -1,11 +1,11 @@
-r"""Distributed gradient clustering over a graph of users (DGC-F; Armacki et al. 2024).
+r"""Distributed gradient clustering (DGC-F; Armacki et al. 2024) over a graph of users.
 
-Users i = 1..m on a connected graph with Laplacian L hold rows y_ir with weights w_ir. Each keeps
-K centres x_i(k) of its own and lowers, together with the others,
+Users i = 1..m on a connected graph with Laplacian L hold rows y_ir with weights w_ir. Each keeps K
+centres x_i(k) of its own and lowers, together with the others,
 
     J_rho(x, C) = 1/rho sum_i sum_k sum_{r in C_i(k)} w_ir f(x_i(k), y_ir) + 1/2 <x, (L kron I) x>
 
-The first part makes a user's centres fit its rows, the second makes neighbours agree; the larger
+The first term makes a user's centres fit its rows, the second makes neighbours agree. The larger
 rho, the closer the agreement: users' centres differ by O(1/rho), and as rho grows they approach a
 stationary point of clustering the pooled rows (for Bregman losses a Lloyd point).
 
@@ -24,30 +24,30 @@ One round:
 with beta_f the smoothness of one term, so alpha = 1 / (beta/rho + lambda) never lets J_rho rise.
 lambda_max(L) is at most lambda = max over edges (deg_i + deg_j) (Anderson & Morley 1985), which a
 user knows for its own edges. The maxima over users are found by a max-consensus before the first
-round. For Euclidean distances, and for Bregman losses that add up over columns, each new centre
-is then a convex combination of centres and rows, column by column.
+round. For Euclidean distances, and for Bregman losses that add up over columns, each new centre is
+then a convex combination of centres and rows, column by column.
 
-**Stopping.** Centres that agree move together by about alpha W/rho of the way to where they are
-going, W being a user's weight: that is the pace by which a round's movement is divided to tell how
-far there is to go.
+**Stopping.** Centres that agree move together. A round takes them about the share alpha W/rho of
+the remaining distance, W being a user's weight: the *pace*. A round's movement over the pace
+therefore estimates the remaining distance.
 
-**Momentum.** For centres that agree, the plain steps above need about 1/q of them for a fixed
-factor, q = alpha W/rho falling as 1/rho. With ``solver="nesterov"`` the number grows as 1/sqrt(q)
-instead. The cost, its fixed points and the messages stay; a user steps from a point y_i ahead of
-its centres, to which its rows are assigned and which is what it sends:
+**Momentum.** For centres that agree, the plain steps above need about 1/q of them to shrink the
+remaining distance by a fixed factor, with q = alpha W/rho falling as 1/rho. With
+``solver="nesterov"`` the number grows as 1/sqrt(q) instead. The cost, its fixed points and the
+messages stay the same. A user steps from a point y_i ahead of its centres; its rows are assigned to
+y_i, and y_i is what it sends:
 
     x_i(k) <- y_i(k) - alpha g_i(k),   g_i(k) the gradient above, taken at y
     y_i(k) <- x_i(k) + (a_i(k) - 1)/a' v_i(k),   a' = (1 + sqrt(1 + 4 a_i(k)^2))/2,   a_i(k) <- a'
 
-with v_i(k) the way that x_i(k) has just come and a_i(k) = 1 at first (Nesterov 1983). Where a
-centre has not come downhill, <g_i(k), v_i(k)> >= 0, its momentum starts again from a_i(k) = 1:
-the test of O'Donoghue & Candes (2015), applied by each user to each of its centres, so that
-nothing about it has to be told to anybody. A user that was asleep has v = 0 and starts again too.
+with v_i(k) the last move of x_i(k), and a_i(k) = 1 at first (Nesterov 1983). Where a centre has not
+moved downhill, <g_i(k), v_i(k)> >= 0, its momentum restarts from a_i(k) = 1. This is the test of
+O'Donoghue & Candes (2015), applied by each user to each of its centres, so that no message is
+needed for it. A user that was down has v = 0 and restarts too.
 
-Such centres swing: where they turn they hardly move, and where they are fastest the gradient is
-nearly nothing. How far there is to go is therefore told from both, as energy is: it is the larger
-of what the gradient says, alpha |g|/q, and what the speed says, |v|/sqrt(q). The cost may rise
-for a few rounds.
+Such centres oscillate: at the turning points they hardly move, and where they are fastest the
+gradient nearly vanishes. The remaining distance is therefore estimated by both, as the energy of an
+oscillator is: by the larger of alpha |g|/q and |v|/sqrt(q). The cost may rise for a few rounds.
 
 **Special cases.** One party alone: gradient clustering of pooled rows. A graph without edges:
 gradient clustering of every user by itself. In both, the centre of an empty cluster stays.
@@ -76,8 +76,14 @@ from unpooled.losses import (
 )
 from unpooled.messages.message import Note
 from unpooled.protocols.mesh.base import Block, Heard, Peer
-from unpooled.protocols.mesh.shared.limits import BOX, Limits, find_limits, smoothness
-from unpooled.protocols.mesh.shared.rounds import CentersProtocol, compare, farthest
+from unpooled.protocols.mesh.shared.domain import stay_inside
+from unpooled.protocols.mesh.shared.global_bounds import (
+    BOX,
+    GlobalBounds,
+    find_bounds,
+    smoothness,
+)
+from unpooled.protocols.mesh.shared.rounds import CentersProtocol, farthest, round_summary
 from unpooled.protocols.mesh.shared.stopping import Stopping
 from unpooled.types import Body, FloatArray, IntArray
 
@@ -85,21 +91,21 @@ SOLVERS = ("plain", "nesterov")
 COMPILED = (SquaredEuclidean, Huber, Logistic, Fair)
 """The losses that compiled code knows."""
 WORTH_COMPILING = 1 << 30
-"""So many numbers to be compared, over all rounds, take the plain way some seconds; compiled code
-is loaded in less than one, once it has been compiled (:mod:`unpooled.kernels.compiled.ahead`)."""
-_USUAL = 100.0
+"""Comparing so many numbers, over all rounds, takes NumPy some seconds. Compiled code is loaded in
+less than one, once it has been compiled (:mod:`unpooled.kernels.compiled.ahead`)."""
+_TYPICAL_WEIGHT = 100.0
 """A user's weight, where nobody asks for it."""
-_OTHERS = 16.0
-"""How much heavier others may well be than oneself."""
+_HEAVIER = 16.0
+"""How much heavier than itself a user takes the heaviest to be, before it knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DGC(CentersProtocol):
-    """The parameters, as in the module's text; ``step_size=None`` is the bound derived there."""
+    """The parameters of the module's text; ``step_size=None`` takes the step derived there."""
 
     name = "dgc"
     by_cluster: ClassVar[bool] = False
-    """Whether steps go by the weight of clusters."""
+    """Whether each cluster has a step of its own, which depends on its weight."""
 
     loss: Loss = field(default_factory=SquaredEuclidean)
     rho: float = 10.0
@@ -108,7 +114,7 @@ class DGC(CentersProtocol):
     solver: str = "plain"
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def needed_bounds(self) -> tuple[str, ...]:
         auto, stops = self.step_size is None, self.tol > 0
         return (
             *(("weight",) if auto or stops else ()),
@@ -118,20 +124,20 @@ class DGC(CentersProtocol):
         )
 
     def peer(self, block: Block) -> Peer[Body]:
-        """One block's part of the algorithm."""
+        """The algorithm as the users of one block run it."""
         parties = block.parties
         self._compile_ahead(block)
-        x = yield from self.start.centers(block, self.loss)
-        limits = yield from find_limits(block, x, self.wanted)
-        alpha = self.alpha(block, limits)
-        pace = self.pace(block, alpha, limits)
-        stopping = Stopping(block, self.tol, limits.get("spread", np.zeros(len(block))))
-        weight = float(limits["weight"].max()) if "weight" in limits else _USUAL
+        x = yield from self.start.find(block, self.loss)
+        bounds = yield from find_bounds(block, x, self.needed_bounds)
+        alpha = self.alpha(block, bounds)
+        pace = self.pace(block, alpha, bounds)
+        stopping = Stopping(block, self.tol, bounds.get("spread", np.zeros(len(block))))
+        weight = float(bounds["weight"].max()) if "weight" in bounds else _TYPICAL_WEIGHT
         if self._worth_compiling(block, weight) and isinstance(self.loss, DistanceLoss):
-            momentum = Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
+            momentum = Momentum(self.loss, bounds, x) if self.solver == "nesterov" else None
             return (yield from self._compiled_rounds(block, x, alpha, pace, stopping, momentum))
         labels: IntArray = np.full(len(parties.rows), -1)
-        y, momentum = x, Momentum(self.loss, limits, x) if self.solver == "nesterov" else None
+        y, momentum = x, Momentum(self.loss, bounds, x) if self.solver == "nesterov" else None
 
         for t in range(self.max_rounds):
             x_before, labels_before = x, labels
@@ -149,32 +155,33 @@ class DGC(CentersProtocol):
                 x_old, y_old = x, y
                 y = x = stopping.move(x, stay_inside(self.loss, y, moved))
                 if momentum:
-                    y = momentum.ahead(x, x - x_old, gradient)
+                    y = momentum.extrapolate(x, x - x_old, gradient)
 
-            note = compare(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
+            note = round_summary(block, self.loss, (x_before, labels_before), (x, labels), self.rho)
             yield Note(t, note)
             distance = note["movement"] / pace
             if momentum:
-                q = pace / self.inner_steps
-                distance = np.maximum(farthest(x - y_old) / q, farthest(x - x_old) / np.sqrt(q))
+                distance = momentum.remaining(x - y_old, x - x_old, pace / self.inner_steps)
             if stopping.end_round(distance, note["changed"]):
                 break
 
         return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
     def _worth_compiling(self, block: Block, weight: float) -> bool:
-        """Whether there is so much to do that compiled code pays, by what all users know: from the
-        plan, and the largest weight of a user."""
+        """Whether compiled code saves time.
+
+        It depends on what all users know, the plan and the largest weight, so all decide alike.
+        """
         known = isinstance(self.loss, DistanceLoss) and type(self.loss) in COMPILED
         centers = block.graph.n_users * self.start.n_clusters * block.parties.rows.shape[1]
         rounds = self.max_rounds * self.inner_steps
         return known and centers * rounds * max(weight, 1.0) >= WORTH_COMPILING
 
     def _compile_ahead(self, block: Block) -> None:
-        """Compiles what will be needed, if it is not yet, before others wait for an answer."""
+        """Compiles what will be needed, if it is not yet, before neighbours wait for this user."""
         own = float(block.parties.total_weights.max())
-        others = 1.0 if len(block) == block.graph.n_users else _OTHERS
-        if self._worth_compiling(block, others * own):
+        heavier = 1.0 if len(block) == block.graph.n_users else _HEAVIER
+        if self._worth_compiling(block, heavier * own):
             from unpooled.kernels.compiled.ahead import compile_rounds
 
             compile_rounds()
@@ -188,7 +195,7 @@ class DGC(CentersProtocol):
         stopping: Stopping,
         momentum: Momentum | None,
     ) -> Peer[Body]:
-        """The rounds by compiled code."""
+        """The rounds by compiled code, many in one call where all users are here and unwatched."""
         from unpooled.kernels.compiled.rounds import StoppingRule
         from unpooled.protocols.mesh.shared.compiled_rounds import CompiledRounds, terms_of
 
@@ -207,15 +214,16 @@ class DGC(CentersProtocol):
         )
         t, y = 0, x
         while t < self.max_rounds:
-            if momentum is None and compiled.may_run_many_rounds and stopping.may_leap:
+            if momentum is None and compiled.may_run_many_rounds and stopping.may_run_many_rounds:
                 units = pace * stopping.scale if stopping.window else np.ones(len(block))
-                rule = StoppingRule(stopping.window, self.tol, units, np.array(stopping.unrest))
+                residuals = np.array(stopping.largest_residuals)
+                rule = StoppingRule(stopping.window, self.tol, units, residuals)
                 x, sent, note, rounds, converged = compiled.run_rounds(x, self.max_rounds - t, rule)
                 y = x
-                yield stopping.post(t, sent, times=rounds)
+                yield stopping.post_of_many_rounds(t, sent, times=rounds)
                 yield Note(t, note, times=rounds)
                 t += rounds
-                if stopping.leapt(rounds, converged, (rule.largest[0], rule.largest[1])):
+                if stopping.end_many_rounds(rounds, converged, (rule.largest[0], rule.largest[1])):
                     break
                 continue
             x_before = x
@@ -225,25 +233,24 @@ class DGC(CentersProtocol):
                 new = compiled.step(heard, y, label=b == 0)
                 y = x = stopping.move(x, new)
                 if momentum:
-                    y = momentum.ahead(x, x - x_old, y_old - new)
+                    y = momentum.extrapolate(x, x - x_old, y_old - new)
             note = compiled.note(x_before, x)
             yield Note(t, note)
             distance = note["movement"] / pace
             if momentum:
-                q = pace / self.inner_steps
-                distance = np.maximum(farthest(x - y_old) / q, farthest(x - x_old) / np.sqrt(q))
+                distance = momentum.remaining(x - y_old, x - x_old, pace / self.inner_steps)
             t += 1
             if stopping.end_round(distance, note["changed"]):
                 break
         return {"centers": x, "rounds": stopping.rounds, "running": stopping.running}
 
-    def alpha(self, block: Block, limits: Limits) -> FloatArray:
-        """alpha for each user; the same for all, since all have heard the same maxima."""
+    def alpha(self, block: Block, bounds: GlobalBounds) -> FloatArray:
+        """alpha for each user; the same for all users that are linked, who know the same maxima."""
         if self.step_size is not None:
             return np.full((len(block), 1, 1), self.step_size)
-        beta = smoothness(self.loss, limits) * limits["weight"]
-        bound = beta / self.rho + limits["edge degree"]
-        # Without links and weight there is nothing to move, by any step.
+        beta = smoothness(self.loss, bounds) * bounds["weight"]
+        bound = beta / self.rho + bounds["edge degree"]
+        # Without links and weight nothing moves, whatever the step.
         alpha = np.divide(1.0, bound, out=np.zeros_like(bound), where=bound > 0)
         return alpha[..., None]
 
@@ -251,43 +258,36 @@ class DGC(CentersProtocol):
         """The step of each user and cluster: alpha for all of them."""
         return alpha
 
-    def pace(self, block: Block, alpha: FloatArray, limits: Limits) -> FloatArray:
-        """min(1, B alpha W/rho), 1 where nothing is weighed."""
-        if "weight" not in limits:
+    def pace(self, block: Block, alpha: FloatArray, bounds: GlobalBounds) -> FloatArray:
+        """The share of the remaining distance that a round takes: min(1, B alpha W/rho).
+
+        It is 1 for users without any weight.
+        """
+        if "weight" not in bounds:
             return np.ones(len(alpha))
-        pace = self.inner_steps * alpha[:, 0, 0] * limits["weight"][:, 0] / self.rho
+        pace = self.inner_steps * alpha[:, 0, 0] * bounds["weight"][:, 0] / self.rho
         return np.where(pace > 0, np.minimum(pace, 1.0), 1.0)
 
 
 class Momentum:
-    """How far ahead of its centres a user steps from: y of the module's text."""
+    """Nesterov's extrapolation: the points y ahead of the centres, restarted centre by centre."""
 
-    def __init__(self, loss: Loss, limits: Limits, x: FloatArray) -> None:
+    def __init__(self, loss: Loss, bounds: GlobalBounds, x: FloatArray) -> None:
         self._loss = loss
         self._age: FloatArray = np.ones(x.shape[:2])
-        # Where alpha rests on the loss's smoothness in a box, steps start from within the box.
+        """a_i(k)"""
+        # Where alpha is derived from the loss's smoothness in a box, y must not leave the box.
         unbounded = np.full((len(x), 1), np.inf)
-        high, minus_low = (limits.get(side, unbounded)[:, None] for side in BOX)
+        high, minus_low = (bounds.get(side, unbounded)[:, None] for side in BOX)
         self._box = -minus_low, high
 
-    def ahead(self, x: FloatArray, way: FloatArray, gradient: FloatArray) -> FloatArray:
-        """y for centres ``x`` that have just come this ``way``, against this ``gradient``."""
-        age = np.where(dots(gradient, way) < 0, self._age, 1.0)
+    def extrapolate(self, x: FloatArray, move: FloatArray, gradient: FloatArray) -> FloatArray:
+        """y for centres ``x`` that made this ``move``; any multiple of the gradient will do."""
+        age = np.where(dots(gradient, move) < 0, self._age, 1.0)
         self._age = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * age**2))
-        y = x + ((age - 1.0) / self._age)[..., None] * way
+        y = x + ((age - 1.0) / self._age)[..., None] * move
         return stay_inside(self._loss, x, np.clip(y, *self._box))
 
-
-def stay_inside(loss: Loss, x: FloatArray, moved: FloatArray) -> FloatArray:
-    """``moved``, halved towards ``x`` as often as a centre needs to stay in the loss's domain.
-
-    With the step size derived above, losses that add up over columns never need it.
-    """
-    if loss.domain == (-np.inf, np.inf):
-        return moved
-    for _ in range(64):
-        outside = ~loss.inside(moved)
-        if not outside.any():
-            return moved
-        moved = np.where(outside[..., None], 0.5 * (x + moved), moved)
-    return np.where(loss.inside(moved)[..., None], moved, x)
+    def remaining(self, step: FloatArray, move: FloatArray, q: FloatArray) -> FloatArray:
+        """How far each user's centres have to go, after a gradient step alpha g and a move v."""
+        return np.maximum(farthest(step) / q, farthest(move) / np.sqrt(q))

@@ -3,30 +3,31 @@
 Every party sends its weight W_i = Σ w, its mean m_i and its scatter Q_i = Σ w |x - m_i|² over all
 columns. With W, m and Q those of all rows, added up as in
 :mod:`unpooled.protocols.prepare.moments`, Σ_ij w_i w_j |x_i - x_j|² = 2 W Q, so γ = W / (4 Q).
-Kernels of other units get what is alike: see
-:func:`in_units`.
+Kernels of other units get what is alike: see :func:`in_units`.
 
 Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum sends zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import dot, matmul, squared_lengths
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
-from unpooled.protocols.prepare.moments import Moments
+from unpooled.protocols.prepare.moments import used_weights, weighted_sum
 from unpooled.protocols.star.base import Answer
-from unpooled.protocols.star.shared.centroids import refuse_silence
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.types import Body, FloatArray
 
-RELEASE = Release(
+SPREAD_RELEASE = Release(
     "spread",
     ("weight", "mean", "scatter"),
     ("sums", "counts"),
@@ -34,7 +35,7 @@ RELEASE = Release(
     shapes={"weight": (1,), "mean": (COLUMNS,), "scatter": (1,)},
     bounds={"scatter": FINITE},
 )
-ASK = Release("spread", (), ("model",), "nothing but the question")
+SPREAD_ASK = Release("spread", (), ("model",), "nothing but the question")
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,11 @@ class Spread:
     means: FloatArray
 
 
-def find_spread() -> Generator[Ask | Note, Mapping[PartyId, Body], Spread]:
+def find_spread() -> Generator[Ask | Note, Any, Spread]:
     """The coordinator's side."""
     replies = yield Ask("spread")
     present = [reply for reply in replies.values() if float(reply["weight"][0]) > 0]
-    refuse_silence(len(present))
+    refuse_no_replies(len(present))
     weights = np.array([float(reply["weight"][0]) for reply in present])
     means = np.array([reply["mean"] for reply in present])
     within = sum(float(reply["scatter"][0]) for reply in present)
@@ -66,15 +67,23 @@ def find_spread() -> Generator[Ask | Note, Mapping[PartyId, Body], Spread]:
 def in_units(kernel: str, gamma: float, n_columns: int) -> float:
     """The kernel's own parameter for rows of this spread.
 
-    The Laplacian kernel takes Σ_j |x_j - y_j|, which for steps that are alike in all columns is
-    d^½ |x - y|: so it gets (γ / d)^½.
+    The Laplacian kernel takes Σ_j |x_j - y_j|, which for steps that are alike in all columns is d^½
+    |x - y|: so it gets (γ / d)^½.
     """
     return sqrt(gamma / n_columns) if kernel == "laplacian" else gamma
 
 
 def spread(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's own weight, mean and scatter."""
-    said, _ = Moments().moments(data, state, body, rng)
-    assert isinstance(said, Summary)
-    scatter = np.array([said.body["scatter"].sum()])
-    return replace(said, body={**said.body, "scatter": scatter}), {}
+    weights, groups, remark = used_weights(data)
+    total = weights.sum()
+    mean = scatter = np.zeros(data.rows.shape[1])
+    if total > 0:
+        # One of the rows as origin, so that equal rows have exactly no scatter.
+        first = int(np.flatnonzero(weights > 0)[0])
+        origin = data.rows[first : first + 1][0]
+        shift = weighted_sum(data, weights, lambda rows: rows - origin) / total
+        mean = origin + shift
+        scatter = weighted_sum(data, weights, lambda rows: np.square((rows - origin) - shift))
+    reply = {"weight": np.array([total]), "mean": mean, "scatter": np.array([scatter.sum()])}
+    return Summary(reply, groups, remark), {}

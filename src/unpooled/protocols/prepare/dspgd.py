@@ -40,18 +40,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf, sqrt
-from typing import TypeAlias
+from math import sqrt
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.lanczos import Lanczos, above_rounding, found, settled
 from unpooled.kernels.linalg.products import matmul, matmul_tn, norm
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare.kernel import (
-    Draw,
+    FeatureDraw,
     Kernel,
     Solution,
     Solver,
@@ -59,13 +60,12 @@ from unpooled.protocols.prepare.kernel import (
     about_features,
     finite,
     padded,
-    used_weights,
 )
 from unpooled.protocols.prepare.krylov import MOST_FOR_GRAM
+from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
-from unpooled.protocols.star.coreset import digest
-from unpooled.protocols.star.shared.centroids import refuse_silence
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.types import Body, FloatArray
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Eigenpairs:
     products: int
 
 
-Finding: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Eigenpairs]
+EigenpairSearch: TypeAlias = Generator[Ask | Note, Any, Eigenpairs]
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class DSPGD(Solver):
     tol: float = 1e-3
 
     @abstractmethod
-    def _eigenpairs(self, run: Run) -> Finding:
+    def _eigenpairs(self, run: DSPGDState) -> EigenpairSearch:
         """Those of R_t: all above η λ, or, where λ is not known yet, the k + 2 largest."""
 
-    def find(self, draw: Draw, rng: np.random.Generator) -> Solving:
+    def find(self, draw: FeatureDraw, rng: np.random.Generator) -> Solving:
         d = self.kernel.n_features
-        run = Run(draw, rng, self.threshold, np.empty((0, 0)), np.empty((d, 0)))
+        run = DSPGDState(draw, rng, self.threshold, np.empty((0, 0)), np.empty((d, 0)))
         before = np.zeros(self.n_components)
         for run.iteration in range(1, self.iterations + 1):
             pairs = yield from self._eigenpairs(run)
@@ -120,14 +120,14 @@ class DSPGD(Solver):
             yield Note(run.iteration, {name: np.array(value) for name, value in noted.items()})
         return Solution(padded(final, self.n_components), before)
 
-    def _refuse_nothing_left(self, pairs: Eigenpairs, run: Run) -> None:
-        refuse_silence(int((pairs.values > 0).any()))
+    def _refuse_nothing_left(self, pairs: Eigenpairs, run: DSPGDState) -> None:
+        refuse_no_replies(int((pairs.values > 0).any()))
         raise InputError(
             f"threshold={run.threshold:g} is not below the largest eigenvalue of iteration "
             f"{run.iteration}, {pairs.values.max() / run.eta:g}; give a smaller one or None."
         )
 
-    def _converged(self, lanczos: Lanczos, run: Run) -> bool:
+    def _converged(self, lanczos: Lanczos, run: DSPGDState) -> bool:
         if lanczos.exhausted:
             return True
         if run.threshold is None:
@@ -136,10 +136,10 @@ class DSPGD(Solver):
 
 
 @dataclass
-class Run:
+class DSPGDState:
     """What the coordinator knows between two iterations."""
 
-    draw: Draw
+    draw: FeatureDraw
     rng: np.random.Generator
     threshold: float | None
     onto: FloatArray
@@ -165,7 +165,7 @@ class Run:
     @property
     def question(self) -> Body:
         """What goes with every question."""
-        return {**self.draw.question, _DRAW: np.array([self.iteration], dtype=np.int64)}
+        return {**self.draw.question, DRAW: np.array([self.iteration], dtype=np.int64)}
 
     def mapped(self, step: FloatArray) -> FloatArray:
         """M after a step."""
@@ -178,16 +178,16 @@ def _above(pairs: Eigenpairs, threshold: float) -> tuple[FloatArray, FloatArray]
     return pairs.values[above], pairs.vectors[:, above]
 
 
-_DRAW = "kernel.draw"
+DRAW = "kernel.draw"
 
 
-def _about_draw(ask: Release) -> Release:
+def about_draw(ask: Release) -> Release:
     ask = about_features(ask)
     return replace(
         ask,
-        fields=(*ask.fields, _DRAW),
-        shapes={**ask.shapes, _DRAW: (1,)},
-        types={**ask.types, _DRAW: "int64"},
+        fields=(*ask.fields, DRAW),
+        shapes={**ask.shapes, DRAW: (1,)},
+        types={**ask.types, DRAW: "int64"},
     )
 
 
@@ -205,7 +205,15 @@ class CompressedDSPGD(DSPGD):
         why = "the product of the party's Gram matrix of features and the vector asked about"
         bounds = {"product": FINITE}
         return tuple(
-            Release(kind, ("product",), ("sums",), why, shapes=shapes, bounds=bounds)
+            Release(
+                kind,
+                ("product",),
+                ("sums",),
+                why,
+                shapes=shapes,
+                bounds=bounds,
+                additive=("product",),
+            )
             for kind in ("turn", "product")
         )
 
@@ -214,7 +222,7 @@ class CompressedDSPGD(DSPGD):
         vector = (AtMost(self._most, "length"),)
         step = (AtMost(self._most), AtMost(self._most))
         return (
-            _about_draw(
+            about_draw(
                 Release(
                     "turn",
                     ("vector", "step"),
@@ -223,7 +231,7 @@ class CompressedDSPGD(DSPGD):
                     shapes={"vector": vector, "step": step},
                 )
             ),
-            _about_draw(
+            about_draw(
                 Release("product", ("vector",), ("model",), "a vector", shapes={"vector": vector})
             ),
         )
@@ -232,7 +240,7 @@ class CompressedDSPGD(DSPGD):
     def steps(self) -> Mapping[str, Step]:
         return {"turn": self.turn, "product": self.product}
 
-    def _eigenpairs(self, run: Run) -> Finding:
+    def _eigenpairs(self, run: DSPGDState) -> EigenpairSearch:
         lanczos = Lanczos(run.rng.normal(size=self.kernel.n_features + run.rank))
         first: Ask | None = Ask(
             "turn", {"step": run.step, "vector": lanczos.vector, **run.question}, run.iteration
@@ -240,17 +248,17 @@ class CompressedDSPGD(DSPGD):
         count = 0
         while count == 0 or not self._converged(lanczos, run):
             again = Ask("product", {"vector": lanczos.vector, **run.question}, run.asked)
-            replies = yield first or again
+            reply = yield first or again
             run.asked += first is None
             first = None
-            lanczos.take(np.sum([reply["product"] for reply in replies.values()], axis=0))
+            lanczos.take(reply["product"])
             count += 1
         ritz = lanczos.ritz()
         return Eigenpairs(ritz.values, matmul(lanczos.basis, ritz.coordinates), count)
 
     def turn(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Works out B and the Gram matrix of the new W, and goes on as :meth:`product`."""
-        draw, step = int(body[_DRAW][0]), body["step"]
+        draw, step = int(body[DRAW][0]), body["step"]
         n_features = self.kernel.n_features
         if draw == 1:
             embedded = np.empty((len(data.rows), 0))
@@ -264,7 +272,7 @@ class CompressedDSPGD(DSPGD):
     def product(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """W' W c over the party's rows; their Gram matrix W' W is kept, unless it is large."""
         weights, row_groups, remark = used_weights(data)
-        draw, vector = int(body[_DRAW][0]), body["vector"]
+        draw, vector = int(body[DRAW][0]), body["vector"]
         _refuse_gap(data, state, draw)
         features = self.kernel.features(body, draw)
         eta = 1 / max(draw, 1)
@@ -290,122 +298,3 @@ def _refuse_gap(data: PartyData, state: Body, draw: int) -> None:
         raise ProtocolError(
             f"Party {data.name} has missed an iteration, without which it cannot go on."
         )
-
-
-@dataclass(frozen=True)
-class UncompressedDSPGD(DSPGD):
-    """Without CEM: the coordinator holds B, and numbers about single rows travel."""
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        why = "a combination of the features of every row, for rows weighted as was asked"
-        return (
-            Release("sizes", ("rows",), ("counts",), "how many rows", shapes={"rows": (1,)}),
-            Release(
-                "left",
-                ("sums",),
-                ("rows", "sums"),
-                "sums of features over rows weighted as was asked",
-                shapes={"sums": (self.kernel.n_features,)},
-                bounds={"sums": FINITE},
-            ),
-            Release(
-                "right",
-                ("scores",),
-                ("rows",),
-                why,
-                shapes={"scores": (AtMost(inf),)},
-                bounds={"scores": FINITE},
-            ),
-        )
-
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        parties = AtMost(inf, "parties")
-        left = Release(
-            "left",
-            ("vector", "party", "size"),
-            ("model",),
-            "a number for every row of every party, and how many rows each has",
-            shapes={"vector": (AtMost(inf),), "party": (parties,), "size": (parties,)},
-            types={"party": "uint64", "size": "int64"},
-        )
-        right = Release(
-            "right",
-            ("vector",),
-            ("model",),
-            "a vector",
-            shapes={"vector": (self.kernel.n_features,)},
-            bounds={"vector": FINITE},
-        )
-        sizes = Release("sizes", (), ("model",), "nothing but the question")
-        return (sizes, _about_draw(left), _about_draw(right))
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        return {"sizes": _sizes, "left": self.left, "right": self.right}
-
-    def _eigenpairs(self, run: Run) -> Finding:
-        if run.iteration == 1:
-            replies = yield Ask("sizes")
-            run.held = {
-                "party": np.array([digest(name) for name in replies], dtype=np.uint64),
-                "size": np.array([int(reply["rows"][0]) for reply in replies.values()]),
-            }
-        addresses = {name: run.held[name] for name in ("party", "size")}
-        held = self._held(run)
-        lanczos = Lanczos(run.rng.normal(size=len(held)))
-        lefts: list[FloatArray] = []
-        while not lefts or not self._converged(lanczos, run):
-            vector = lanczos.vector
-            question = {"vector": vector, **addresses, **run.question}
-            replies = yield Ask("left", question, run.asked)
-            lefts.append(np.sum([reply["sums"] for reply in replies.values()], axis=0))
-            replies = yield Ask("right", {"vector": lefts[-1], **run.question}, run.asked)
-            scores = np.concatenate([reply["scores"] for reply in replies.values()])
-            run.asked += 1
-            by_held = matmul(held, matmul_tn(held, vector))
-            lanczos.take((1 - run.eta) * by_held + run.eta * scores)
-        ritz = lanczos.ritz()
-        positive = ritz.values > 0
-        values, coordinates = ritz.values[positive], ritz.coordinates[:, positive]
-        own = matmul(lanczos.basis, coordinates)
-        # V = W' u / λ^½, of which Lanczos has asked for all that is needed.
-        by_draw = sqrt(run.eta) * matmul_tn(np.stack(lefts), coordinates)
-        by_held = sqrt(1 - run.eta) * matmul_tn(held, own)
-        run.held = {**addresses, "vectors": own, "values": values, "eta": np.array(run.eta)}
-        return Eigenpairs(values, np.vstack([by_draw, by_held]) / np.sqrt(values), len(lefts))
-
-    def _held(self, run: Run) -> FloatArray:
-        """B (N, r), from the last iteration's eigenpairs."""
-        if run.iteration == 1:
-            return np.empty((int(run.held["size"].sum()), 0))
-        assert run.threshold is not None
-        lowered = run.held["values"][: run.rank] - float(run.held["eta"]) * run.threshold
-        return np.asarray(run.held["vectors"][:, : run.rank] * np.sqrt(lowered))
-
-    def left(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        """Z' c over the party's own stretch of c."""
-        ends = np.cumsum(body["size"])
-        mine = np.flatnonzero(body["party"] == np.uint64(digest(data.name)))
-        if len(mine) != 1 or body["size"][mine[0]] != len(data.rows):
-            raise ProtocolError(f"Party {data.name} was not sent which numbers are for its rows.")
-        end = int(ends[mine[0]])
-        own = body["vector"][end - len(data.rows) : end]
-        if len(own) != len(data.rows):
-            raise ProtocolError(f"Party {data.name} was sent too few numbers for its rows.")
-        features = self.kernel.features(body, int(body[_DRAW][0]))
-        scores = np.sqrt(data.weights) * own
-        sums = features.pulled_back(data.rows, scores[:, None])[:, 0]
-        return {"sums": finite(sums, features)}, {}
-
-    def right(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        """Z g for the party's rows."""
-        features = self.kernel.features(body, int(body[_DRAW][0]))
-        scores = features.project(data.rows, body["vector"][:, None])[:, 0]
-        return {"scores": finite(np.sqrt(data.weights) * scores, features)}, {}
-
-
-def _sizes(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-    together = np.zeros(len(data.rows), dtype=np.int64)
-    return Summary({"rows": np.array([float(len(data.rows))])}, together), {}

@@ -5,8 +5,8 @@ same features (:mod:`unpooled.kernels.linalg.features`) without any of them trav
 that joins late needs nothing it has missed.
 
 A **solver** finds a map M (D, s), or (T D, s) if it draws features T times, whose columns are
-directions in feature space: the embedding of a row is h(x) = z(x) M. The top eigenvectors of
-Σ w z(x) z(x)' are the best such directions: with K = Z Z' = U Λ U', they make Z M = U Λ^½, on which
+directions in feature space: the embedding of a row is h(x) = z(x) M. The top eigenvectors of Σ w
+z(x) z(x)' are the best such directions: with K = Z Z' = U Λ U', they make Z M = U Λ^½, on which
 k-means is kernel k-means but for what lies beyond s (Ding et al. 2005, Cohen et al. 2015).
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,9 +24,8 @@ from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import FINITE, Release
-from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Step
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray
 
 GAMMA, SEED, MAP = "kernel.gamma", "kernel.seed", "kernel.map"
 
@@ -85,7 +84,7 @@ def about_features(ask: Release) -> Release:
 
 
 @dataclass(frozen=True)
-class Draw:
+class FeatureDraw:
     """γ, the seed, and what the coordinator knows of the data: the parties' means, if anything."""
 
     gamma: float
@@ -106,7 +105,7 @@ class Solution:
     eigenvalues: FloatArray
 
 
-Solving: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Solution]
+Solving: TypeAlias = Generator[Ask | Note, Any, Solution]
 
 
 class Solver(ABC):
@@ -128,19 +127,8 @@ class Solver(ABC):
         """What they do for it."""
 
     @abstractmethod
-    def find(self, draw: Draw, rng: np.random.Generator) -> Solving:
+    def find(self, draw: FeatureDraw, rng: np.random.Generator) -> Solving:
         """The coordinator's side."""
-
-
-def used_weights(data: PartyData) -> tuple[FloatArray, np.ndarray, str]:
-    """The weights by which a party's rows count in sums over all of them, and their row groups.
-
-    Where its policy has a minimum that they do not reach, none counts.
-    """
-    known = enough_rows(data.weights, data.min_count)
-    weights = data.weights if known else np.zeros(len(data.rows))
-    remark = "" if known or not len(data.rows) else "held back: too few rows"
-    return weights, np.where(weights > 0, 0, -1), remark
 
 
 def padded(columns: FloatArray, count: int) -> FloatArray:

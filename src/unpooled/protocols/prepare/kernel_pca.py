@@ -22,7 +22,7 @@ mathematics of the span, of sketches and of leverage is in :mod:`unpooled.kernel
    The s leading left singular vectors W of all these side by side are near those of Π, and the
    embedding is h(x) = W' R' k(Y, x): kernel PCA (not centred) within the span. Eigenvalues are the
    squared singular values.
-8. ``inner`` on the embedded rows: :mod:`unpooled.protocols.prepare.embedded`.
+8. ``inner`` on the embedded rows: :mod:`unpooled.protocols.prepare.then`.
 
 **T_i** is a CountSketch of the party's own: every row goes to one of p columns at random, with a
 random sign and times w^½, and what is in a column is added up. On average E_i T_i T_i' E_i' is what
@@ -46,22 +46,23 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.landmarks import CountSketch, Span, leading, refuse_overflow, whitening
 from unpooled.kernels.linalg.products import matmul, matmul_nt, squared_lengths
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
-from unpooled.protocols.prepare.embedded import Finding
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, about_features, padded
-from unpooled.protocols.prepare.kernel_kmeans import OnFeatures
-from unpooled.protocols.star.base import Answer, Step
-from unpooled.protocols.star.coreset import allotments, own_share, weighty
+from unpooled.protocols.prepare.kernel_map import OnFeatures
+from unpooled.protocols.prepare.then import Conversation, Finding
+from unpooled.protocols.star.base import Answer
+from unpooled.protocols.star.coreset import allotments, own_share, with_weight
 from unpooled.protocols.star.shared.centroids import gathered
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, PartyId
 
 POINTS = "kernel.points"
 LEVERAGE_PART = 5
@@ -69,8 +70,8 @@ LEVERAGE_PART = 5
 
 
 @dataclass(frozen=True)
-class KernelPCAKMeans(OnFeatures):
-    """``inner`` on ``n_components`` directions in the span of at most ``n_points`` rows.
+class KernelPCA(OnFeatures):
+    """Rows on ``n_components`` directions in the span of at most ``n_points`` rows.
 
     ``sketch`` is t and ``width`` p; D is the kernel's number of features. The result has, besides
     that of ``inner``, what rows are embedded by and the ``eigenvalues``.
@@ -80,7 +81,12 @@ class KernelPCAKMeans(OnFeatures):
     n_points: int = 500
     sketch: int = 50
     width: int = 250
-    name: ClassVar[str] = "k-means on distributed kernel PCA"
+    name: ClassVar[str] = "distributed kernel PCA"
+
+    @property
+    def n_columns(self) -> int:  # type: ignore[override]
+        """As many as there are directions."""
+        return self.n_components
 
     @property
     def parameters(self) -> Release:
@@ -95,8 +101,8 @@ class KernelPCAKMeans(OnFeatures):
         )
 
     @property
-    def finding(self) -> tuple[tuple[Release, ...], tuple[Release, ...], Mapping[str, Step]]:
-        releases, asks, steps = super().finding
+    def conversation(self) -> Conversation:
+        releases, asks, steps = super().conversation
         own = {
             "sketch": self.sketched,
             "leverage": self.leverage,
@@ -190,13 +196,13 @@ class KernelPCAKMeans(OnFeatures):
         size: int,
         number: int,
         rng: np.random.Generator,
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], FloatArray]:
+    ) -> Generator[Ask | Note, Any, FloatArray]:
         """``size`` rows, or fewer, allotted by what the parties answered; equal ones once."""
         allotted = allotments(replies, gathered(replies, field), size, rng)
         drawn = yield Ask("draw", allotted, number)
         return np.unique(gathered(drawn, "rows"), axis=0)
 
-    def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
+    def transform(self, rows: FloatArray, parameters: Body) -> FloatArray:
         points, onto = parameters[POINTS], parameters[MAP]
         if not len(points) or len(points) != len(onto):
             raise ProtocolError(f"A map of {len(onto)} lines is not one of {len(points)} points.")
@@ -206,7 +212,7 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's E T, transposed."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         into = CountSketch.drawn(weights, self.width, rng)
         return {"sketch": into.of(self._by_sketch(rows, body), slice(None))}, {}
 
@@ -214,7 +220,7 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Scores of all rows; what leaves is their sum."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         scores = squared_lengths(matmul_nt(self._by_sketch(rows, body), body["factor"]))
         return _chances(data, "leverage", weights * scores)
 
@@ -228,7 +234,7 @@ class KernelPCAKMeans(OnFeatures):
                 f"Party {data.name} has missed the question that rows are drawn by, without which "
                 "it cannot go on."
             )
-        rows, chances = weighty(data)[0], state["chances"]
+        rows, chances = with_weight(data)[0], state["chances"]
         if chances.any():
             chances = chances / chances.sum()
         count, taken = min(share, int(np.count_nonzero(chances))), np.empty(0, dtype=np.int64)
@@ -240,14 +246,14 @@ class KernelPCAKMeans(OnFeatures):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Residuals of all rows; what leaves is their sum."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         return _chances(data, "residual", weights * self._span(body).residuals(rows))
 
     def projected(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's Π T, transposed: k(X, Y) is sketched first, and then projected."""
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         into = CountSketch.drawn(weights, self.width, rng)
         span = self._span(body)
         return {"project": matmul(span.sketched(rows, into), span.root)}, {}

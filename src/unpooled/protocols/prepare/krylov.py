@@ -1,9 +1,9 @@
 """The top eigenvectors of Σ w z(x) z(x)' by block Krylov iteration: two or three rounds of sums.
 
-In pass p the coordinator sends b orthonormal columns V_p (D, b), and every party answers with
-G_i V_p, G_i = Σ w z(x) z(x)' over its rows. Added up over parties these are G V_p. The next block
-is what G V_p adds to all blocks before. In the end the s largest eigenpairs are taken from
-Nyström's approximation on all of them (:func:`unpooled.kernels.linalg.lanczos.nystrom`).
+In pass p the coordinator sends b orthonormal columns V_p (D, b), and every party answers with G_i
+V_p, G_i = Σ w z(x) z(x)' over its rows. Added up over parties these are G V_p. The next block is
+what G V_p adds to all blocks before. In the end the s largest eigenpairs are taken from Nyström's
+approximation on all of them (:func:`unpooled.kernels.linalg.lanczos.nystrom`).
 
 **The first block** is random, or, where γ was found from the parties' means, made of what these
 tell for nothing: the mean of the features of these means, which is near the largest eigenvector,
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.kernels.linalg.lanczos import nystrom, orthonormal, residual
@@ -33,7 +34,7 @@ from unpooled.kernels.linalg.products import matmul
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare.kernel import (
-    Draw,
+    FeatureDraw,
     Kernel,
     Solution,
     Solver,
@@ -41,11 +42,11 @@ from unpooled.protocols.prepare.kernel import (
     about_features,
     finite,
     padded,
-    used_weights,
 )
+from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
-from unpooled.protocols.star.shared.centroids import refuse_silence
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.types import Body, FloatArray
 
 MOST_FOR_GRAM = 1024
 """Features up to which a party keeps its own Gram matrix from pass to pass: 8 MiB."""
@@ -72,6 +73,7 @@ class BlockKrylov(Solver):
                 why,
                 shapes=shapes,
                 bounds={"products": FINITE},
+                additive=("products",),
             ),
         )
 
@@ -85,13 +87,13 @@ class BlockKrylov(Solver):
     def steps(self) -> Mapping[str, Step]:
         return {"products": self.products}
 
-    def find(self, draw: Draw, rng: np.random.Generator) -> Solving:
+    def find(self, draw: FeatureDraw, rng: np.random.Generator) -> Solving:
         vectors = self._first(draw, rng)
         basis = products = np.empty((self.kernel.n_features, 0))
         for number in range(self.passes):
-            replies = yield Ask("products", {"vectors": vectors, **draw.question}, number)
-            answer = np.sum([reply["products"] for reply in replies.values()], axis=0)
-            refuse_silence(int(answer.any()))
+            reply = yield Ask("products", {"vectors": vectors, **draw.question}, number)
+            answer = reply["products"]
+            refuse_no_replies(int(answer.any()))
             basis, products = np.hstack([basis, vectors]), np.hstack([products, answer])
             values, onto = nystrom(basis, products, self.n_components)
             if not len(values):
@@ -104,7 +106,7 @@ class BlockKrylov(Solver):
         values = np.pad(values, (0, self.n_components - len(values)))
         return Solution(padded(onto, self.n_components), values)
 
-    def _first(self, draw: Draw, rng: np.random.Generator) -> FloatArray:
+    def _first(self, draw: FeatureDraw, rng: np.random.Generator) -> FloatArray:
         n_features = self.kernel.n_features
         known = np.empty((n_features, 0))
         if draw.means is not None:

@@ -1,30 +1,37 @@
-"""Mean and variance of every column over all parties' rows, in one round.
+"""Mean and variance of every column over all parties' rows, from sums in two rounds.
 
-Every party sends its weight W_i = Σ w, its mean m_i and its scatter Q_i = Σ w (x - m_i)², column by
-column. The coordinator adds parties one by one (Chan, Golub & LeVeque 1983): with δ = m_i - m,
+In round 0 every party sends its weight W_i = Σ w and Σ w x. Both are added up over parties, and
+their ratio o, the mean but for rounding, is the origin of round 1, in which parties send
 
-    Q <- Q + Q_i + δ² W W_i / (W + W_i),    m <- m + δ W_i / (W + W_i),    W <- W + W_i.
+    W_i = Σ w,    S_i = Σ w (x - o),    Q_i = Σ w (x - o)²,
 
-Deviations are taken from a mean near by, so few digits are lost however far from zero the data lie.
+column by column. With W, S and Q the sums over parties,
 
-Sent by a party: 2 d + 1 numbers. A party of fewer rows than its policy's minimum sends zeros.
+    mean = o + S / W,    variance = Q / W - (S / W)².
+
+Deviations are taken from a point near the mean, so few digits are lost however far from zero the
+data lie. All that parties send adds up: nobody needs to see a single party's.
+
+Sent by a party: d + 1 numbers, then 2 d + 1. One of fewer rows than its minimum count sends zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.linalg.products import matmul
 from unpooled.messages.message import Ask, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
+from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.centroids import refuse_silence
-from unpooled.types import Body, FloatArray, PartyData
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.types import Body, FloatArray, IntArray
 
 
 def deviation(moments: Body) -> FloatArray:
@@ -40,38 +47,41 @@ class Moments(StarProtocol):
     """The protocol."""
 
     name: ClassVar[str] = "moments"
+    version: ClassVar[int] = 2
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        why = "number, mean and sum of squared deviations of all rows, column by column"
         return (
             Release(
                 "moments",
-                ("weight", "mean", "scatter"),
+                ("weight", "sums", "squares"),
                 ("sums", "counts"),
-                why,
-                shapes={"weight": (1,), "mean": (COLUMNS,), "scatter": (COLUMNS,)},
-                bounds={"scatter": FINITE},
+                "number of all rows, their sums and sums of squares about an origin, by column",
+                shapes={"weight": (1,), "sums": (COLUMNS,), "squares": (COLUMNS,)},
+                bounds={"sums": FINITE, "squares": FINITE},
+                additive=("weight", "sums", "squares"),
+                optional=("squares",),
             ),
         )
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (Release("moments", (), ("model",), "nothing but the question"),)
+        why = "in the second round, the origin about which to add up"
+        shapes = {"origin": (COLUMNS,)}
+        return (
+            Release("moments", ("origin",), ("model",), why, shapes=shapes, optional=("origin",)),
+        )
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield Ask("moments")
-        weight, mean, scatter = 0.0, np.zeros(1), np.zeros(1)
-        for reply in replies.values():
-            own = float(reply["weight"][0])
-            if own > 0:
-                both = weight + own
-                gap = reply["mean"] - mean
-                scatter = scatter + reply["scatter"] + gap**2 * (weight * (own / both))
-                mean = mean + gap * (own / both)
-                weight = both
-        refuse_silence(int(weight > 0))
-        return {"weight": np.array(weight), "mean": mean, "variance": scatter / weight}
+        reply = yield Ask("moments")
+        refuse_no_replies(int(reply["weight"][0] > 0))
+        origin = reply["sums"] / reply["weight"]
+        reply = yield Ask("moments", {"origin": origin}, 1)
+        weight = float(reply["weight"][0])
+        refuse_no_replies(int(weight > 0))
+        shift = reply["sums"] / weight
+        variance = np.maximum(reply["squares"] / weight - shift**2, 0.0)
+        return {"weight": np.array(weight), "mean": origin + shift, "variance": variance}
 
     @property
     def shared(self) -> Release:
@@ -84,20 +94,39 @@ class Moments(StarProtocol):
         return {"moments": self.moments}
 
     def moments(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        """The party's own weight, mean and scatter."""
-        known = enough_rows(data.weights, data.min_count)
-        labels = np.full(len(data.rows), 0 if known else -1)
-        weights = data.weights if known else np.zeros(len(data.rows))
-        total = weights.sum()
-        rows = data.rows[weights > 0]
-        used = weights[weights > 0]
-        mean, scatter = np.zeros(data.rows.shape[1]), np.zeros(data.rows.shape[1])
-        if total > 0:
-            # The first row as origin, so that equal rows have exactly no scatter.
-            moved = rows - rows[0]
-            shift = matmul(used, moved) / total
-            mean = rows[0] + shift
-            scatter = matmul(used, np.square(moved - shift))
-        remark = "" if total > 0 or not len(data.rows) else "held back: too few rows"
-        reply = {"weight": np.array([total]), "mean": mean, "scatter": scatter}
-        return Summary(reply, labels, remark), {}
+        """The party's own sums, about zero or about the origin that was asked for."""
+        weights, groups, remark = used_weights(data)
+        reply = {"weight": np.array([weights.sum()])}
+        if "origin" not in body:
+            reply["sums"] = weighted_sum(data, weights, lambda rows: rows)
+        else:
+            origin: FloatArray = body["origin"]
+            reply["sums"] = weighted_sum(data, weights, lambda rows: rows - origin)
+            reply["squares"] = weighted_sum(data, weights, lambda rows: np.square(rows - origin))
+        return Summary(reply, groups, remark), {}
+
+
+def used_weights(data: PartyData) -> tuple[FloatArray, IntArray, str]:
+    """The weights by which a party's rows count in sums over all of them, and their row groups.
+
+    Where its policy has a minimum that they do not reach, none counts.
+    """
+    known = enough_rows(data.weights, data.min_count)
+    weights = data.weights if known else np.zeros(len(data.weights))
+    remark = "" if known or not len(data.weights) else "held back: too few rows"
+    return weights, np.where(weights > 0, 0, -1), remark
+
+
+def weighted_sum(
+    data: PartyData, weights: FloatArray, of: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Σ w f(x) over the party's rows, chunk by chunk."""
+
+    def part(span: slice) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):  # noticed where messages are checked
+            return matmul(weights[span], of(data.rows[span]))
+
+    total: FloatArray = np.zeros(data.rows.shape[1])
+    for own in in_chunks(part, data.rows.shape):
+        total += own
+    return total

@@ -1,16 +1,16 @@
 """The star role: a coordinator that asks, and parties that answer.
 
 The coordinator is a generator: it yields an :class:`unpooled.messages.Ask`, is sent the answers as
-``{party: body}`` in party order, and returns its result. It reads top to bottom, and a run that
-was cut short resumes by replaying the recorded answers. No two questions of a run have the same
-kind and round: that is what names an exchange.
+``{party: body}`` in party order, and returns its result. It reads top to bottom, and a run that was
+cut short resumes by replaying the recorded answers. No two questions of a run have the same kind
+and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
 state)``. The reply is named arrays; if they disclose sums or counts, they come in a
-:class:`unpooled.messages.Summary` with their row groups, since the ``deployment`` policy
-refuses sums of which nothing is known. A party's process may die between two messages, so what it
-remembers is in ``state``, named arrays like everything else, and its random numbers are made afresh
-for every question, from the seed, the party's number and the question's name.
+:class:`unpooled.messages.Summary` with their row groups, since the ``deployment`` policy refuses
+sums of which nothing is known. A party's process may die between two messages, so what it remembers
+is in ``state``, named arrays like everything else, and its random numbers are made afresh for every
+question, from the seed, the party's number and the question's name.
 """
 
 from __future__ import annotations
@@ -18,23 +18,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from math import inf
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray
 
 Answer: TypeAlias = tuple[Body | Summary, Body]
 Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], Answer]
-Coordinator: TypeAlias = Generator[Ask | Note, Mapping[PartyId, Body], Body]
+Coordinator: TypeAlias = Generator[Ask | Note, Any, Body]
+"""Is sent ``{party: body}``, or an :class:`unpooled.messages.aggregate.Aggregate` where the release
+of the replies says how they add up."""
 
 
 class StarProtocol(ABC):
     """An algorithm with a coordinator: its parameters, both sides, what parties may release."""
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Rises whenever a party of the old and a coordinator of the new one could not talk."""
 
     @property
     @abstractmethod

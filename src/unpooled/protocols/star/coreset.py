@@ -15,7 +15,7 @@ centres are its rows, and it draws none. A party without rows sends none of eith
 Together the parties send sum over i of 1 + (t_i + k_i)(d + 1) numbers, where the t_i add up to t
 (to 0 if nobody pays anything): the number of parties multiplies K, never t.
 
-A question is the same for all parties, so allotments are told under a digest of the party's name.
+A question is the same for all parties, so allotments are sent under a digest of the party's name.
 That lets every party see the others' t_i, about t M_i / M; in the paper all M_i are public.
 
 Every row drawn leaves as it is, so the ``deployment`` policy refuses this protocol.
@@ -31,6 +31,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.lloyd import kmeans, kmedian
 from unpooled.kernels.lloyd.coreset import (
@@ -43,7 +44,7 @@ from unpooled.kernels.lloyd.coreset import (
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, PartyId, all_rows
 
 OBJECTIVES = {"kmeans": 2, "kmedian": 1}
 """Each objective's power of the distance."""
@@ -132,7 +133,7 @@ class CoresetKMeans(StarProtocol):
         return {"cost": self._cost, "coreset": self._coreset}
 
     def _cost(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-        rows, weights = weighty(data)
+        rows, weights = with_weight(data)
         if len(rows) == 0:
             centers, cost = rows, 0.0
         else:
@@ -147,7 +148,7 @@ class CoresetKMeans(StarProtocol):
         share = own_share(data.name, body, self.coreset_size)
         rate = float(body["total"][0]) / self.coreset_size
         part = draw_coreset(
-            *weighty(data),
+            *with_weight(data),
             state["centers"],
             self._power,
             share=share,
@@ -167,7 +168,7 @@ class CoresetKMeans(StarProtocol):
         return method(rows, weights, self.n_clusters, self.n_init, rng)
 
 
-def digest(name: PartyId) -> int:
+def party_digest(name: PartyId) -> int:
     """64 bits that stand for a party's name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
@@ -177,14 +178,14 @@ def allotments(
 ) -> dict[str, Array]:
     """How many of ``size`` rows each party is to draw, in proportion to its cost."""
     return {
-        "party": np.array([digest(name) for name in names], dtype=np.uint64),
+        "party": np.array([party_digest(name) for name in names], dtype=np.uint64),
         "share": shares(costs, size, rng),
     }
 
 
 def own_share(name: PartyId, allotted: Body, size: int) -> int:
     """How many of them are this party's; none if it is not named."""
-    share = int(allotted["share"][allotted["party"] == np.uint64(digest(name))].sum())
+    share = int(allotted["share"][allotted["party"] == np.uint64(party_digest(name))].sum())
     if not 0 <= share <= size:
         raise ProtocolError(
             f"Party {name} was asked for {share} rows, where all parties together send {size}."
@@ -192,10 +193,10 @@ def own_share(name: PartyId, allotted: Body, size: int) -> int:
     return share
 
 
-def weighty(data: PartyData) -> tuple[FloatArray, FloatArray]:
+def with_weight(data: PartyData) -> tuple[FloatArray, FloatArray]:
     """The rows of positive weight: the others are as good as absent."""
-    there = data.weights > 0
-    return (data.rows, data.weights) if there.all() else (data.rows[there], data.weights[there])
+    rows, there = all_rows(data.rows), data.weights > 0
+    return (rows, data.weights) if there.all() else (rows[there], data.weights[there])
 
 
 def _union(parts: list[CoresetPart]) -> tuple[FloatArray, FloatArray]:

@@ -47,27 +47,27 @@ Sent by a party: (d + 1) numbers for each centroid it keeps, at most k' (d + 1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import squared_to_own
 from unpooled.kernels.linalg.products import dot, lengths
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, renumbered, scatter_of
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.release import Release
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import (
     CentroidsProtocol,
-    gathered,
-    presentable,
+    releasable,
     release,
     spread_out,
     summary,
 )
-from unpooled.types import Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, IntArray, all_rows
 
 RADII = ("empirical", "theoretical")
 
@@ -88,19 +88,19 @@ class FeCA(CentroidsProtocol):
         why = "means of local clusters' rows; how far out the outermost min_count of them lie"
         return (release(self.local_clusters, why, ("radii",)),)
 
-    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
-        centroids, radii = gathered(replies, "centroids"), gathered(replies, "radii")
-        centers, n_groups = aggregated(centroids, radii, self.n_clusters)
+    def aggregate(self, reply: Aggregate, rng: np.random.Generator) -> Body:
+        centers, n_groups = aggregated(reply["centroids"], reply["radii"], self.n_clusters)
         return {"centers": centers, "n_groups": np.array(n_groups)}
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """Algorithms 2 and 4 (or 3) on the party's own rows."""
-        found = cluster(data.rows, data.weights, self.local_clusters, self.n_init, rng)
-        found = refined(data.rows, data.weights, found, self.merge)
-        kept = presentable(found, data)
-        outermost = outermost_distances(data.rows, found, data.min_count)[kept]
+        rows = all_rows(data.rows)
+        found = cluster(rows, data.weights, self.local_clusters, self.n_init, rng)
+        found = refined(rows, data.weights, found, self.merge)
+        kept = releasable(found, data)
+        outermost = outermost_distances(rows, found, data.min_count)[kept]
         centroids = found.centers[kept]
         reply = {"centroids": centroids, "radii": radii(centroids, outermost, self.radius)}
         return summary(reply, found, kept), {}

@@ -2,9 +2,9 @@
 
 The centres of every round are those of Lloyd's iteration on the pooled rows from the same start
 (:mod:`unpooled.protocols.star.shared.sums` is one round, and says what becomes of empty clusters,
-and of parties with a minimum count). It ends when no centre moves by more than ``tol``
-times the root mean square distance of a row to its centre, or after ``max_rounds``; with ``tol=0``
-when nothing moves at all.
+and of parties with a minimum count). It ends when no centre moves by more than ``tol`` times the
+root mean square distance of a row to its centre, or after ``max_rounds``; with ``tol=0`` when
+nothing moves at all.
 
 The start is :class:`unpooled.protocols.star.one_shot.OneShotKMeans`, or centres drawn from parties'
 sketches (:mod:`unpooled.protocols.star.shared.drawn_starts`), neither of which sends a row, or
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,9 +29,9 @@ from unpooled.messages.release import Release, Size
 from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
 from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared import sums
-from unpooled.protocols.star.shared.centroids import refuse_silence
+from unpooled.protocols.star.shared.centroids import refuse_no_replies
 from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
-from unpooled.types import Body, FloatArray, PartyId, in_c_order
+from unpooled.types import FloatArray, in_c_order
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,7 @@ class FederatedKMeans(StarProtocol):
             "converged": np.array(best.converged),
         }
 
-    def _descent(
-        self, centers: FloatArray, first: int
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], _Descent]:
+    def _descent(self, centers: FloatArray, first: int) -> Generator[Ask | Note, Any, _Descent]:
         """Lloyd's iteration from these centres, its rounds counted from ``first``."""
         # Where empty clusters are put is drawn, but always alike: given centres have one outcome.
         directions = np.random.default_rng(len(centers))
@@ -105,10 +103,10 @@ class FederatedKMeans(StarProtocol):
         cost = moved = np.inf
         converged, number = False, 0
         while not converged and number < self.max_rounds:
-            replies = yield Ask("sums", {"centers": centers}, first + number)
-            total, counts, scatter = sums.added(replies)
+            reply = yield Ask("sums", {"centers": centers}, first + number)
+            total, counts, scatter = (reply[field] for field in sums.FIELDS)
             if not counts.any():  # every party holds back everything
-                refuse_silence(number)
+                refuse_no_replies(number)
                 number += 1
                 break
             refill = directions if relocations > 0 else None

@@ -1,8 +1,8 @@
 """Federated fuzzy c-means (Stallmann & Wilbik 2022), with both merges and any number of rounds.
 
 Fuzzy c-means minimises Σ_r w_r Σ_k u_rk^m |x_r - c_k|² over memberships u (each row's add up to 1)
-and centres c, in turn: u by :func:`unpooled.kernels.lloyd.fuzzy.memberships`, then
-c_k = Σ_r w_r u_rk^m x_r / Σ_r w_r u_rk^m.
+and centres c, in turn: u by :func:`unpooled.kernels.lloyd.fuzzy.memberships`, then c_k = Σ_r w_r
+u_rk^m x_r / Σ_r w_r u_rk^m.
 
 In each round every party is sent the K global centres, runs fuzzy c-means on its own rows from them
 (``local_steps`` iterations, or until the centres stay), and answers with its centres c_ik and their
@@ -37,6 +37,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import movement
 from unpooled.kernels.linalg.segments import means_or_keep
 from unpooled.kernels.lloyd.fuzzy import fuzzy_c_means
@@ -45,8 +46,8 @@ from unpooled.kernels.lloyd.matching import matched, matched_mean
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.centroids import ask_for_centroids, groups
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.protocols.star.shared.centroids import gathered, groups, received
+from unpooled.types import Body, FloatArray, PartyId, all_rows
 
 MERGES = ("average", "kmeans")
 _LOCAL_STEPS = 300
@@ -89,7 +90,8 @@ class FuzzyCMeans(StarProtocol):
         return AtMost(self.n_clusters, "centers")
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield from ask_for_centroids("start", "centers")
+        replies = yield Ask("start")
+        yield received(len(gathered(replies, "centers")))
         centers = self._merged(replies, None, rng)
         converged = False
         number, moved = 0, np.inf
@@ -159,7 +161,7 @@ class FuzzyCMeans(StarProtocol):
 def _known(data: PartyData, state: Body, rng: np.random.Generator) -> Body:
     """The rows that a party works with, or the means that stand for them."""
     if data.min_count <= 1:
-        return {"rows": data.rows, "weights": data.weights}
+        return {"rows": all_rows(data.rows), "weights": data.weights}
     if state:
         return state
     found, kept = groups(data, rng)

@@ -22,7 +22,6 @@ Sent by a party: d numbers for each centroid, at most k' d.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,21 +29,22 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import label
 from unpooled.kernels.linalg.products import matmul_nt
 from unpooled.kernels.linalg.segments import means_or_keep, sums_by_label
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.release import Release
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import (
     CentroidsProtocol,
-    gathered,
-    presentable,
+    releasable,
     release,
     spread_out,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, all_rows
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class KFED(CentroidsProtocol):
     def releases(self) -> tuple[Release, ...]:
         return (release(self.local_clusters, "means of local clusters' rows"),)
 
-    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
-        centroids = gathered(replies, "centroids")
-        sent = [reply["centroids"] for reply in replies.values() if len(reply["centroids"])]
+    def aggregate(self, reply: Aggregate, rng: np.random.Generator) -> Body:
+        centroids = reply["centroids"]
+        sent = [own for own in reply.by_party("centroids") if len(own)]
         chosen = spread_out(centroids, sent[int(rng.integers(len(sent)))], self.n_clusters)
         return {"centers": one_round(centroids, chosen)}
 
@@ -70,8 +70,10 @@ class KFED(CentroidsProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's k' clusters."""
-        found = awasthi_sheffet(data.rows, data.weights, self.local_clusters, self.n_init, rng)
-        kept = presentable(found, data)
+        found = awasthi_sheffet(
+            all_rows(data.rows), data.weights, self.local_clusters, self.n_init, rng
+        )
+        kept = releasable(found, data)
         return summary({"centroids": found.centers[kept]}, found, kept), {}
 
 

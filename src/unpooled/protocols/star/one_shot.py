@@ -1,17 +1,17 @@
 """One-shot k-means: weighted k-means of the parties' centroids.
 
 Every party runs k-means with k' clusters and several starts, and sends its centroids with the
-number of rows in each, once. The coordinator runs k-means on the centroids, weighted by the
-counts, and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which
-every set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest
-centre is not that of their centroid:
+number of rows in each, once. The coordinator runs k-means on the centroids, weighted by the counts,
+and keeps the cheapest of many starts. Centroids c_j with counts n_j are a summary in which every
+set of centres C costs what it costs on the rows but for a constant, up to rows whose nearest centre
+is not that of their centroid:
 
     Σ_x min_c |x - c|²  <=  Σ_j n_j min_c |c_j - c|² + Σ_j Q_j,    Q_j = scatter about c_j.
 
 A party that holds few of the clusters splits those it has, and one whose local optimum is poor
 sends a few centroids that lie between clusters; both matter little, since the coordinator sees
-every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator
-are what makes the difference to a single one (fewer, down to ten, where it has many centroids).
+every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator are
+what makes the difference to a single one (fewer, down to ten, where it has many centroids).
 
 **k' (``local_clusters``)** is k; 3 k with ``trim``, since outliers take centroids of their own;
 None lets every party choose 2 n^½ for its n rows (fewer where small clusters may not leave):
@@ -50,22 +50,23 @@ from typing import ClassVar
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, scatter_of
 from unpooled.kernels.lloyd.trimmed import trimmed_cluster
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask
 from unpooled.messages.release import AtMost, Release
 from unpooled.privacy.row_groups import room
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared import sums
 from unpooled.protocols.star.shared.centroids import (
-    ASK,
+    CENTROIDS_ASK,
     ask_for_centroids,
-    gathered,
-    presentable,
+    releasable,
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, all_rows
 
 SENT = ("counts", "radii")
 _LEAST_FOR_RADII = 10
@@ -101,7 +102,7 @@ class OneShotKMeans(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK, sums.question(self.found)) if self.refine else (ASK,)
+        return (CENTROIDS_ASK, sums.question(self.found)) if self.refine else (CENTROIDS_ASK,)
 
     @property
     def found(self) -> AtMost:
@@ -119,17 +120,18 @@ class OneShotKMeans(StarProtocol):
         if not self.refine:
             return result
         centers = result["centers"]
-        replies = yield Ask("sums", {"centers": centers})
-        return {"centers": sums.means(*sums.added(replies), centers, rng)}
+        reply = yield Ask("sums", {"centers": centers})
+        total, counts, scatter = (reply[field] for field in sums.FIELDS)
+        return {"centers": sums.means(total, counts, scatter, centers, rng)}
 
     def one_shot(self, rng: np.random.Generator) -> Coordinator:
         """The coordinator without the refinement."""
-        replies = yield from ask_for_centroids()
-        points = gathered(replies, "centroids")
-        weights = gathered(replies, "counts") if self.send == "counts" else _standing_in(replies)
+        reply = yield from ask_for_centroids()
+        points = reply["centroids"]
+        weights = reply["counts"] if self.send == "counts" else _weights_from_radii(reply)
         if self.n_clusters is not None:
             return {"centers": self._aggregated(points, weights, self.n_clusters, rng).centers}
-        scatter = float(gathered(replies, "scatter").sum())
+        scatter = float(reply["scatter"].sum())
         return {"centers": self._best_number(points, weights, scatter, rng).centers}
 
     def _aggregated(
@@ -163,8 +165,9 @@ class OneShotKMeans(StarProtocol):
     ) -> Answer:
         """The party's own k-means."""
         wanted = self._wanted(len(data.rows), data.min_count)
-        found = cluster(data.rows, data.weights, wanted, self.n_init, rng)
-        kept = presentable(found, data)
+        rows = all_rows(data.rows)
+        found = cluster(rows, data.weights, wanted, self.n_init, rng)
+        kept = releasable(found, data)
         if self.send == "radii":
             sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
             kept = kept[sizes[kept] >= _LEAST_FOR_RADII]
@@ -172,7 +175,7 @@ class OneShotKMeans(StarProtocol):
         if self.send == "counts":
             reply["counts"] = found.counts[kept]
         if self.send == "radii" or self.n_clusters is None:
-            scatter = scatter_of(data.rows, data.weights, found)[kept]
+            scatter = scatter_of(rows, data.weights, found)[kept]
             if self.send == "radii":
                 reply["radii"] = np.sqrt(scatter / found.counts[kept])
             else:
@@ -181,11 +184,10 @@ class OneShotKMeans(StarProtocol):
         return answer, sums.atoms_after(data, answer.row_groups)
 
 
-def _standing_in(replies: Mapping[PartyId, Body]) -> FloatArray:
+def _weights_from_radii(reply: Aggregate) -> FloatArray:
     """1 / r², adding up to 1 at each party; a radius of 0 is that of rows that coincide."""
     parts = []
-    for reply in replies.values():
-        radii: FloatArray = reply["radii"]
+    for radii in reply.by_party("radii"):
         floor = 1e-3 * radii.max(initial=0.0) or 1.0
         weights = np.maximum(radii, floor) ** -2.0
         parts.append(weights / max(weights.sum(), np.finfo(float).tiny))

@@ -1,1 +1,1 @@
-"""What several peer-to-peer protocols share."""
+"""What several mesh algorithms share: starts, bounds, spanning trees, rounds and stopping."""

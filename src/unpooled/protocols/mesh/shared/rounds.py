@@ -1,4 +1,8 @@
-"""What the methods that exchange centres every round have in common."""
+"""What methods that exchange centres every round share: releases, and a round's summary.
+
+DGC, Kar & Swenson, ADMM and the second-order method find starting centres, then the global bounds
+they need, and from then on send their centres to their neighbours in every round.
+"""
 
 from __future__ import annotations
 
@@ -15,68 +19,68 @@ from unpooled.kernels.linalg.segments import sum_by_user
 from unpooled.losses import Loss
 from unpooled.messages.release import COLUMNS, Disclosure, Release, Size
 from unpooled.protocols.mesh.base import Block, MeshProtocol
-from unpooled.protocols.mesh.shared.limits import limits_releases
-from unpooled.protocols.mesh.shared.starts import Start
-from unpooled.protocols.mesh.shared.stopping import UNREST
+from unpooled.protocols.mesh.shared.global_bounds import bounds_releases
+from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
+from unpooled.protocols.mesh.shared.stopping import RESIDUAL
 from unpooled.types import Body, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class CentersProtocol(MeshProtocol):
-    """Users start somewhere, then send their centres to their neighbours every round.
+    """A mesh protocol whose users send their centres to their neighbours every round.
 
-    **What leaves.** ``start``: see :mod:`unpooled.protocols.mesh.shared.starts`. ``limits``: a
-    user's total weight and the like, passed on as maxima. ``centers``: K d numbers per neighbour
+    **What leaves.** ``start``: see :mod:`unpooled.protocols.mesh.shared.initial_centers`.
+    ``limits``: a user's total weight and the like, of which the maxima are passed on
+    (:mod:`unpooled.protocols.mesh.shared.global_bounds`). ``centers``: K d numbers per neighbour
     and exchange, and one for stopping if tol > 0.
 
-    **What can be read from it.** Whoever hears a user and all of its neighbours (its only
-    neighbour, or the other corner of a triangle) can solve successive messages for the user's
-    cluster sums and counts, and where a single row changes cluster from one round to the next, for
-    that row. Centres that start as rows are sent as rows.
+    **What can be read from it.** Suppose that somebody hears a user and all of its neighbours: the
+    user's only neighbour does, or the other corner of a triangle. It can solve successive messages
+    for the user's cluster sums and counts, and where a single row changes cluster from one round to
+    the next, for that row. Centres that start as rows are sent as rows.
     """
 
-    start: Start
+    start: InitialCenters
     _: KW_ONLY
     max_rounds: int = 1000
     tol: float = 1e-6
 
     @property
     @abstractmethod
-    def wanted(self) -> tuple[str, ...]:
-        """Which of :mod:`unpooled.protocols.mesh.shared.limits` users have to ask each other
-        for."""
+    def needed_bounds(self) -> tuple[str, ...]:
+        """Which of :mod:`unpooled.protocols.mesh.shared.global_bounds` the method depends on."""
 
     @property
     def releases(self) -> tuple[Release, ...]:
         shapes: dict[str, tuple[Size, ...]] = {"centers": (self.start.n_clusters, COLUMNS)}
         if self.tol > 0:
-            shapes[UNREST] = ()
+            shapes[RESIDUAL] = ()
         why = "a user's centres, which follow from its cluster sums and counts"
         discloses: tuple[Disclosure, ...] = ("sums", "counts")
-        if self.start.from_rows:
+        if self.start.may_be_rows:
             discloses, why = ("rows", *discloses), why + "; they may start as rows"
         return (
             *self.start.releases,
-            *limits_releases(self.wanted),
+            *bounds_releases(self.needed_bounds),
             Release(
                 "centers",
                 tuple(shapes),
                 discloses,
                 why,
                 shapes=shapes,
-                bounds={UNREST: inf} if self.tol > 0 else {},
+                bounds={RESIDUAL: inf} if self.tol > 0 else {},
             ),
         )
 
 
-def compare(
+def round_summary(
     block: Block,
     loss: Loss,
     before: tuple[FloatArray, IntArray],
     after: tuple[FloatArray, IntArray],
     rho: float = 1.0,
 ) -> Body:
-    """What a round has come to, per user, from (centres, labels) before and after it.
+    """The note on a round, per user, from (centres, labels) before and after it.
 
     ``cost`` is 1/rho sum over r of w_r f(x, y_r), ``changed`` the number of rows that changed
     cluster, ``movement`` how far the centre that moved most has moved.
@@ -95,7 +99,7 @@ def compare(
 
 
 def refuse_lost(block: Block, centers: FloatArray) -> None:
-    """Refuses centres beyond all bounds."""
+    """Refuses centres that have diverged."""
     inside = (np.abs(centers) <= LARGEST).all(axis=(1, 2))
     if not inside.all():
         lost = int(np.argmin(inside))

@@ -1,4 +1,20 @@
-"""How users without a coordinator exchange centres until, in the same round, all of them stop."""
+"""Termination by max-consensus: users without a coordinator all stop in the same round.
+
+**Residual.** A user's residual in a round is how far its centres still have to go, as its method
+estimates it, relative to the largest spread of any user's rows. It is infinite if one of the user's
+rows changed cluster. Users have converged when the largest residual of all is at most ``tol``.
+
+**Windows.** Time is cut into windows of ``reach`` exchanges. A user starts a window with the
+largest residual of its own rounds in the window before, and during the window sends the largest
+that it has heard of: one number beside the centres that it sends anyway. At the end of the window
+all users know the same largest residual, so all decide alike, in the same round. Users therefore
+run on for up to three windows after they have converged.
+
+**Faults.** A user that has stopped sends nothing more; its neighbours go on with its last post. The
+rule holds while messages arrive. A neighbour that is lost, or comes back, makes the window void for
+those who notice. A loss in the last exchanges of a window, or a link lost for good that makes
+``reach`` too short, may leave some users to stop later than others.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +24,12 @@ from unpooled.messages.message import Post
 from unpooled.protocols.mesh.base import Block, Heard, Peer, only
 from unpooled.types import Body, BoolArray, FloatArray, IntArray
 
-UNREST = "unrest"
+RESIDUAL = "unrest"
+"""The field that carries the largest residual; its name on the wire is part of the format."""
 
 
 class Stopping:
-    """Exchanges centres, and stops all users in the same round once all are at rest.
-
-    A user's *unrest* in a round is how far its centres still have to go, as its method estimates
-    it, relative to the largest spread of any user's rows; it is infinite if one of the user's rows
-    changed cluster. Users are at rest when the largest unrest of all is at most ``tol``.
-
-    Time is cut into windows of ``reach`` exchanges. A user starts a window with the largest unrest
-    of its own rounds in the window before, and during the window passes on the largest it has
-    heard of: one number beside the centres it sends anyway. At the end of the window all users
-    know the same largest value, so all decide alike, in the same round. The price is that users
-    run on for up to three windows after they have come to rest.
-
-    A user that has stopped sends nothing more; its neighbours go on with its last words.
-
-    This holds while messages arrive. A neighbour that falls silent or comes back makes a window
-    void for those who notice; a loss in the last exchanges of a window, or a link lost for good
-    that makes ``reach`` too short, may leave some users to stop later than others.
+    """Exchanges centres every round, and stops all users in the same round.
 
     With ``tol=0`` nobody stops and nothing is added to the messages.
     """
@@ -41,40 +42,36 @@ class Stopping:
         self._reach = block.reach
         self._scale = spread.reshape(n)
         self._largest: FloatArray = np.full(n, np.inf)
+        """The largest residual heard of, of the window before."""
         self._own: FloatArray = np.zeros(n)
+        """The largest of each user's own, in the present window."""
         self._exchanges = 0
-        self._awake: BoolArray = np.ones(n, dtype=bool)
+        """Of the present window."""
+        self._up: BoolArray = np.ones(n, dtype=bool)
         self._heard_before: IntArray = block.neighbourhood.degrees
-        self._words: Body = {}
+        self._last_post: Body = {}
 
     def exchange(self, number: int, centers: FloatArray) -> Peer[Heard]:
-        """Sends the centres of users that still run, hears those of their neighbours."""
-        listening = self._tol > 0 and self._reach > 0
-        body = {"centers": centers, **({UNREST: self._largest} if listening else {})}
-        # Who has stopped repeats nothing newer than what was last heard of it.
-        self._words = {
-            name: only(self.running, value, self._words.get(name, value))
+        """Sends the centres of users that still run; returns what their neighbours sent."""
+        decides = self._tol > 0 and self._reach > 0
+        body = {"centers": centers, **({RESIDUAL: self._largest} if decides else {})}
+        # Neighbours of a user that has stopped know its last post: in a block as on a network.
+        self._last_post = {
+            name: only(self.running, value, self._last_post.get(name, value))
             for name, value in body.items()
         }
-        heard = yield Post("centers", number, self._words, senders=self.running)
+        heard = yield Post("centers", number, self._last_post, senders=self.running)
         self._exchanges += 1
-        self._awake = heard.awake
-        if listening:
+        self._up = heard.awake
+        if decides:
             void = (heard.degrees != self._heard_before) | ~heard.awake
-            self._largest = np.where(void, np.inf, heard.largest(UNREST))
+            self._largest = np.where(void, np.inf, heard.largest(RESIDUAL))
             self._heard_before = heard.degrees
         return heard
 
-    def post(self, number: int, centers: FloatArray, times: int) -> Post:
-        """What all users said last in so many exchanges, of which nobody but they know."""
-        body = {"centers": centers}
-        if self._tol > 0 and self._reach > 0:
-            body[UNREST] = self._largest
-        return Post("centers", number, body, senders=self.running, times=times)
-
     def move(self, old: FloatArray, new: FloatArray) -> FloatArray:
-        """``new`` for users that run and are awake, ``old`` for the others."""
-        return only(self.running & self._awake, new, old)
+        """``new`` for users that run and are up, ``old`` for the others."""
+        return only(self.running & self._up, new, old)
 
     def end_round(self, distance: FloatArray, changed: IntArray) -> bool:
         """Ends a round; True if no user runs on.
@@ -82,24 +79,34 @@ class Stopping:
         ``distance`` is how far each user's centres still have to go, ``changed`` how many of its
         rows changed cluster.
         """
-        self.rounds = self.rounds + (self.running & self._awake)
-        unrest = np.where(self._awake, self._unrest(distance, changed), np.inf)
-        self._own = np.maximum(self._own, unrest)
+        self.rounds = self.rounds + (self.running & self._up)
+        residual = np.where(self._up, self._residual(distance, changed), np.inf)
+        self._own = np.maximum(self._own, residual)
         if self._exchanges >= self._reach:
             if self._tol > 0:
-                self.running = self.running & ((self._largest > self._tol) | ~self._awake)
+                self.running = self.running & ((self._largest > self._tol) | ~self._up)
             self._largest, self._own = self._own, np.zeros_like(self._own)
             self._exchanges = 0
         return not self.running.any()
 
+    def _residual(self, distance: FloatArray, changed: IntArray) -> FloatArray:
+        # Where no user's rows have any spread, the farthest a user had to go is its scale.
+        self._scale = np.where(self._scale > 0, self._scale, distance)
+        residual = np.zeros_like(distance)
+        np.divide(distance, self._scale, out=residual, where=self._scale > 0)
+        residual[changed > 0] = np.inf
+        return residual
+
+    # Many rounds in one call, by compiled code, where all users are in one block
+
     @property
-    def may_leap(self) -> bool:
-        """Whether users, all of them connected, may be through several windows at once."""
+    def may_run_many_rounds(self) -> bool:
+        """Whether all that the decision depends on is known before the rounds are run."""
         return self._exchanges == 0 and (self._tol == 0 or bool((self._scale > 0).all()))
 
     @property
     def window(self) -> int:
-        """After how many exchanges users decide; 0 for never. Who is alone does in each."""
+        """After how many exchanges users decide; 0 for never. A user without links does in each."""
         return max(1, self._reach) if self._tol > 0 else 0
 
     @property
@@ -108,55 +115,22 @@ class Stopping:
         return self._scale
 
     @property
-    def unrest(self) -> tuple[float, float]:
-        """The largest, of the window before and of the present one."""
+    def largest_residuals(self) -> tuple[float, float]:
+        """Those of the window before and of the present one."""
         return float(self._largest.max()), float(self._own.max())
 
-    def leapt(self, rounds: int, at_rest: bool, unrest: tuple[float, float]) -> bool:
-        """Users have been through so many rounds of one exchange; True if no user runs on."""
+    def post_of_many_rounds(self, number: int, centers: FloatArray, times: int) -> Post:
+        """The last post of ``times`` exchanges, which stands for all of them."""
+        body = {"centers": centers}
+        if self._tol > 0 and self._reach > 0:
+            body[RESIDUAL] = self._largest
+        return Post("centers", number, body, senders=self.running, times=times)
+
+    def end_many_rounds(self, rounds: int, converged: bool, residuals: tuple[float, float]) -> bool:
+        """Ends ``rounds`` rounds of one exchange each; True if no user runs on."""
         self.rounds = self.rounds + rounds * self.running
-        if at_rest:
+        if converged:
             self.running = np.zeros_like(self.running)
-        self._largest, self._own = (np.full_like(self._own, largest) for largest in unrest)
+        self._largest, self._own = (np.full_like(self._own, largest) for largest in residuals)
         self._exchanges = rounds % self.window if self.window else 0
-        return at_rest
-
-    def _unrest(self, distance: FloatArray, changed: IntArray) -> FloatArray:
-        # Where no user's rows have any spread, the farthest a user had to go is its scale.
-        self._scale = np.where(self._scale > 0, self._scale, distance)
-        unrest = np.zeros_like(distance)
-        np.divide(distance, self._scale, out=unrest, where=self._scale > 0)
-        unrest[changed > 0] = np.inf
-        return unrest
-
-
-class Windows:
-    """The largest unrest of all users, for methods that go by cycles of several exchanges.
-
-    A window is as many cycles as take a word from any user to all others. Where a cycle begins,
-    users say how restless they are; what a user has said since the window before began, the
-    present cycle included, is its word for the window, and the largest of all users' words goes
-    round with the exchanges of the window. So at its end all users know the same largest unrest,
-    and decide alike in the same exchange, however short a cycle is.
-    """
-
-    def __init__(self, n_users: int) -> None:
-        self.largest: FloatArray = np.full(n_users, np.inf)
-        self._since: FloatArray = np.zeros(n_users)
-
-    def begin(self, users: BoolArray, unrest: FloatArray, *, opens: bool) -> None:
-        """A cycle of these users begins, and with it a window if it ``opens`` one."""
-        since = np.where(users, np.maximum(self._since, unrest), self._since)
-        if opens:
-            self.largest = np.where(users, since, self.largest)
-            since = np.where(users, 0.0, since)
-        self._since = since
-
-    def hear(self, heard: Heard, void: BoolArray) -> None:
-        """Takes what neighbours have heard of; ``void`` marks users who cannot rely on it."""
-        self.largest = np.where(void, np.inf, heard.largest(UNREST))
-
-    def void(self, users: BoolArray) -> None:
-        """What these users know counts no more, nor does what they have said."""
-        self.largest = np.where(users, np.inf, self.largest)
-        self._since = np.where(users, np.inf, self._since)
+        return converged

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster, renumbered
+from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Disclosure, Release
 from unpooled.privacy.row_groups import sendable
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows
 
-ASK = Release("centroids", (), ("model",), "nothing but the question")
+CENTROIDS_ASK = Release("centroids", (), ("model",), "nothing but the question")
 
 
 def release(
@@ -35,6 +38,7 @@ def release(
         shapes={"centroids": (sent, COLUMNS), **dict.fromkeys(beside, (sent,))},
         # Distances, and sums of their squares.
         bounds={name: FINITE for name in beside if name != "counts"},
+        union=("centroids", *beside),
     )
 
 
@@ -43,18 +47,18 @@ class CentroidsProtocol(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
+        return (CENTROIDS_ASK,)
 
     @property
     def steps(self) -> Mapping[str, Step]:
         return {"centroids": self.centroids}
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        replies = yield from ask_for_centroids()
-        return self.aggregate(replies, rng)
+        reply = yield from ask_for_centroids()
+        return self.aggregate(reply, rng)
 
     @abstractmethod
-    def aggregate(self, replies: Mapping[PartyId, Body], rng: np.random.Generator) -> Body:
+    def aggregate(self, reply: Aggregate, rng: np.random.Generator) -> Body:
         """The result, from all parties' centroids."""
 
     @abstractmethod
@@ -64,18 +68,20 @@ class CentroidsProtocol(StarProtocol):
         """The party's side."""
 
 
-def ask_for_centroids(
-    kind: str = "centroids", field: str = "centroids"
-) -> Generator[Ask | Note, Mapping[PartyId, Body], Mapping[PartyId, Body]]:
-    """The answers of all parties, of which at least one holds a centroid."""
-    replies = yield Ask(kind)
-    received = len(gathered(replies, field))
-    refuse_silence(received)
-    yield Note(0, {"received": np.array(received)})
-    return replies
+def ask_for_centroids() -> Generator[Ask | Note, Any, Aggregate]:
+    """The centroids of all parties, of which at least one has any."""
+    reply: Aggregate = yield Ask("centroids")
+    yield received(len(reply["centroids"]))
+    return reply
 
 
-def presentable(clustering: Clustering, data: PartyData) -> IntArray:
+def received(n_centroids: int) -> Note:
+    """What is noted of a first round; refused if nothing came."""
+    refuse_no_replies(n_centroids)
+    return Note(0, {"received": np.array(n_centroids)})
+
+
+def releasable(clustering: Clustering, data: PartyData) -> IntArray:
     """The numbers of the clusters that the party's minimum count lets it send."""
     return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
 
@@ -86,8 +92,8 @@ def groups(data: PartyData, rng: np.random.Generator) -> tuple[Clustering, IntAr
     A party that is asked again and again about single clusters answers about these instead.
     """
     n_groups = max(1, len(data.rows) // (2 * data.min_count))
-    found = cluster(np.asarray(data.rows, dtype=np.float64), data.weights, n_groups, 1, rng)
-    return found, presentable(found, data)
+    found = cluster(all_rows(data.rows), data.weights, n_groups, 1, rng)
+    return found, releasable(found, data)
 
 
 def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:
@@ -102,7 +108,7 @@ def gathered(replies: Mapping[PartyId, Body], field: str) -> FloatArray:
     return np.concatenate([reply[field] for reply in replies.values()])
 
 
-def refuse_silence(received: int) -> None:
+def refuse_no_replies(received: int) -> None:
     """Nothing comes of nothing."""
     if received == 0:
         raise ProtocolError(

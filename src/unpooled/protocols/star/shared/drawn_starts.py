@@ -4,9 +4,9 @@ On one table such a start takes rows for centres, and asking parties for rows wo
 Here every party draws rows at home, by k-means++ or at random, hands each of its rows to the
 nearest of them, and sends the mean and the number of rows of every cell, once: a sketch of its
 table. The coordinator draws K of all parties' cell means, weighted by their counts, in the same
-way; or a function is given the cell means in place of the rows and returns K centres. It does so
-as often as starts are wanted, from one sketch: cells of several sketches would overlap, and by
-what they have not in common tell of fewer rows than a party's minimum count.
+way; or a function is given the cell means in place of the rows and returns K centres. It does so as
+often as starts are wanted, from one sketch: cells of several sketches would overlap, and by what
+they have not in common tell of fewer rows than a party's minimum count.
 
 A sketch has 10 K cells, fewer where a party's rows or its minimum count do not suffice for them,
 but K at least. Of these, cells that are too small are left out.
@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import label
 from unpooled.kernels.lloyd.kmeans import Clustering, distinct_rows, means_of
 from unpooled.kernels.lloyd.seeding import Seeding
@@ -31,17 +32,16 @@ from unpooled.privacy.row_groups import room
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared import sums
 from unpooled.protocols.star.shared.centroids import (
-    ASK,
+    CENTROIDS_ASK,
     ask_for_centroids,
-    gathered,
-    presentable,
+    releasable,
     release,
     summary,
 )
-from unpooled.types import Body, FloatArray, PartyData, PartyId
+from unpooled.types import Body, FloatArray, all_rows
 
 NAMES = ("k-means++", "random")
-Draw: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
+DrawCenters: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
 """What makes ``n_clusters`` centres of rows, as scikit-learn's k-means calls it."""
 _CELLS = 10
 """Times K."""
@@ -52,7 +52,7 @@ class DrawnStarts(StarProtocol):
     """The protocol; ``draw`` is one of ``NAMES`` or a function that the coordinator calls."""
 
     n_clusters: int
-    draw: str | Draw
+    draw: str | DrawCenters
     n_starts: int = 1
     name: ClassVar[str] = "drawn starts"
 
@@ -63,7 +63,7 @@ class DrawnStarts(StarProtocol):
 
     @property
     def asks(self) -> tuple[Release, ...]:
-        return (ASK,)
+        return (CENTROIDS_ASK,)
 
     @property
     def found(self) -> AtMost:
@@ -78,12 +78,10 @@ class DrawnStarts(StarProtocol):
         starts = yield from self.drawn(rng)
         return {"centers": starts[0]}
 
-    def drawn(
-        self, rng: np.random.Generator
-    ) -> Generator[Ask | Note, Mapping[PartyId, Body], list[FloatArray]]:
+    def drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, list[FloatArray]]:
         """The starts, each of K centres or as many as parties' cells differ."""
-        replies = yield from ask_for_centroids()
-        points, weights = gathered(replies, "centroids"), gathered(replies, "counts")
+        reply = yield from ask_for_centroids()
+        points, weights = reply["centroids"], reply["counts"]
         if isinstance(self.draw, str):
             return [
                 _drawn(points, weights, self.n_clusters, self.draw, rng)
@@ -97,7 +95,7 @@ class DrawnStarts(StarProtocol):
         most = max(self.n_clusters, room(len(data.rows), data.min_count))
         how = self.draw if isinstance(self.draw, str) else NAMES[0]
         found = _sketch(data, min(_CELLS * self.n_clusters, most), how, rng)
-        kept = presentable(found, data)
+        kept = releasable(found, data)
         reply = {"centroids": found.centers[kept], "counts": found.counts[kept]}
         answer = summary(reply, found, kept)
         return answer, sums.atoms_after(data, answer.row_groups)
@@ -105,12 +103,12 @@ class DrawnStarts(StarProtocol):
 
 def _sketch(data: PartyData, n_cells: int, how: str, rng: np.random.Generator) -> Clustering:
     """Means and counts of the rows nearest to each of the rows drawn."""
-    there = data.weights > 0
-    labels = np.full(len(data.rows), -1, dtype=np.int64)
+    rows, there = all_rows(data.rows), data.weights > 0
+    labels = np.full(len(rows), -1, dtype=np.int64)
     if there.any():
-        seeds = _drawn(data.rows[there], data.weights[there], n_cells, how, rng)
-        labels[there] = label(data.rows[there], seeds)
-    return means_of(data.rows, data.weights, labels)
+        seeds = _drawn(rows[there], data.weights[there], n_cells, how, rng)
+        labels[there] = label(rows[there], seeds)
+    return means_of(rows, data.weights, labels)
 
 
 def _drawn(

@@ -5,34 +5,35 @@ k, with N_k = Σ w, S_k = Σ w x and Q_k = Σ w |x - c_k|². The sums of all par
 pooled rows, so S_k / N_k are the centres that Lloyd's iteration on the pooled rows would find, and
 Σ Q_k the cost of the centres that were sent.
 
-A party whose policy has a minimum count moves rows between clusters in groups that are large
-enough (:func:`unpooled.privacy.row_groups.coarsened`): successive answers then never tell fewer
-rows apart. Rows that were left out once, by a start or here, stay out.
+A party whose policy has a minimum count moves rows between clusters in groups that are large enough
+(:func:`unpooled.privacy.row_groups.coarsened`): successive answers then never tell fewer rows
+apart. Rows that were left out once, by a start or here, stay out.
 
 From round to round a party remembers which centre each row is nearest to, until when that is
-certain, and what is in the clusters (:mod:`unpooled.kernels.assignment.following`): two short
-numbers a row (three with a minimum count), and most rounds look at few rows. A party that remembers
-nothing looks at all of them.
+certain, and what is in the clusters (:mod:`unpooled.kernels.assignment.bounds`): two short numbers
+a row (three with a minimum count), and most rounds look at few rows. A party that remembers nothing
+looks at all of them.
 
 Sent by a party in a round: K (d + 2) numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
+from unpooled.kernels.assignment.bounds import CenterBounds
 from unpooled.kernels.assignment.centers import label
-from unpooled.kernels.assignment.following import Contents, Nearness, contents, followed, remembered
 from unpooled.kernels.linalg.products import norm
 from unpooled.kernels.linalg.segments import means_or_keep, sums_by_label
+from unpooled.kernels.lloyd.cluster_sums import KeptSums, updated_sums
 from unpooled.messages.message import Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release, Size
+from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import coarsened, enough_rows, split_atoms
 from unpooled.protocols.star.base import Answer
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyData, PartyId
+from unpooled.types import Array, Body, FloatArray, IntArray
 
 FIELDS = ("sums", "counts", "scatter")
 
@@ -49,6 +50,7 @@ def release(n_clusters: Size) -> Release:
         "sums, counts and sums of squares of each cluster's rows",
         shapes={"sums": (n_clusters, COLUMNS), "counts": (n_clusters,), "scatter": (n_clusters,)},
         bounds={"sums": FINITE, "scatter": FINITE},
+        additive=FIELDS,
     )
 
 
@@ -61,7 +63,7 @@ def question(n_clusters: Size) -> Release:
 def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's part of one round."""
     centers: FloatArray = body["centers"]
-    near = followed(data.rows, centers, Nearness.of(state, data.rows, centers))
+    near = CenterBounds.kept(state, data.rows, centers).assign(data.rows, centers)
     labels, members = near.labels.astype(np.int64), near.labels
     remark, known = "", dict[str, Array]()
     if data.min_count > 1:
@@ -71,12 +73,20 @@ def cluster_sums(data: PartyData, state: Body, body: Body, rng: np.random.Genera
         held_back = int((labels != wanted)[data.weights > 0].sum())
         if held_back:
             remark = f"{held_back} rows counted with their group or left out: too few to move alone"
-    last = Contents.of(state, data.rows, centers)
-    found, scatter = contents(data.rows, data.weights, members, centers, last)
+    last = KeptSums.kept(state, data.rows, centers)
+    found, scatter = updated_sums(data.rows, data.weights, members, centers, last)
     if len(data.rows) <= MOST_REMEMBERED:
-        known |= remembered(near, found)
+        known |= _kept(near, found)
     reply = {"sums": found.totals[:, :-2], "counts": found.totals[:, -1], "scatter": scatter}
     return Summary(reply, labels, remark), known
+
+
+def _kept(near: CenterBounds, found: KeptSums) -> dict[str, Array]:
+    """Both as arrays by name; members that are the labels are not kept twice."""
+    kept = {**near._asdict(), **found._asdict()}
+    if found.members is near.labels:
+        del kept["members"]
+    return kept
 
 
 def _held_together(
@@ -92,11 +102,24 @@ def _held_together(
     if atoms.shape != data.weights.shape or not ((atoms >= 0) & (atoms < len(released))).all():
         # Compiled code follows them wherever they point.
         raise ProtocolError(f"What party {data.name} remembers of its rows does not fit them.")
-    total, weight = sums_by_label(data.rows, data.weights, atoms, len(released))
+    total, weight = _group_sums(data, atoms, len(released))
     means = total / np.where(weight > 0, weight, 1.0)[:, None]
     together = np.where(released & (weight > 0), label(means, body["centers"]), -1)[atoms]
     labels = coarsened(atoms, wanted, together, data.weights, data.min_count)
     return labels, atoms_of(split_atoms(atoms, labels), labels)
+
+
+def _group_sums(data: PartyData, labels: IntArray, n_labels: int) -> tuple[FloatArray, FloatArray]:
+    """Σ w x and Σ w of each group, chunk by chunk."""
+    parts = in_chunks(
+        lambda span: sums_by_label(data.rows[span], data.weights[span], labels[span], n_labels),
+        data.rows.shape,
+    )
+    totals, weights = np.zeros((n_labels, data.rows.shape[1])), np.zeros(n_labels)
+    for total, weight in parts:
+        totals += total
+        weights += weight
+    return totals, weights
 
 
 def atoms_of(atoms: IntArray, row_groups: IntArray) -> Body:
@@ -111,12 +134,6 @@ def atoms_after(data: PartyData, row_groups: IntArray | None) -> Body:
     if row_groups is None or data.min_count <= 1:
         return {}
     return atoms_of(split_atoms(np.zeros_like(row_groups), row_groups), row_groups)
-
-
-def added(replies: Mapping[PartyId, Body]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """S, N and Q of all parties, added in party order."""
-    totals = [np.sum([reply[name] for reply in replies.values()], axis=0) for name in FIELDS]
-    return totals[0], totals[1], totals[2]
 
 
 def means(
@@ -138,9 +155,9 @@ def means(
         return fresh
     largest = iter(np.argsort(-scatter, kind="stable"))
     for empty in np.flatnonzero(counts == 0):
-        crowded = next(largest)
-        if scatter[crowded] > 0:
+        widest = next(largest)
+        if scatter[widest] > 0:
             direction: FloatArray = np.asarray(rng.normal(size=centers.shape[1]))
-            radius = np.sqrt(scatter[crowded] / counts[crowded])
-            fresh[empty] = fresh[crowded] + 0.01 * radius * direction / norm(direction)
+            radius = np.sqrt(scatter[widest] / counts[widest])
+            fresh[empty] = fresh[widest] + 0.01 * radius * direction / norm(direction)
     return fresh
