@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 ROWS = [RNG.normal(size=(n, 2)) * scale for n, scale in ((40, 1.0), (25, 3.0), (2, 2.0))]
 # Heavy rows are on one side, so that weights matter to any cost seen from there.
 WEIGHTS = [np.exp(rows[:, 0] / np.abs(rows).max()) ** 2 for rows in ROWS]
-# The first party's first row is a centre, the last party's rows all are: they pay nothing.
+# The first party's first row is a centre, the last party's rows all are: they cost nothing.
 CENTERS = [ROWS[0][:3], RNG.normal(size=(3, 2)), ROWS[2]]
 
 
