@@ -26,6 +26,7 @@ from unpooled.kernels.compiled.clusters import (
     MAX_DRIFT,
     N_OUTSIDE,
     NEXT_CHECK,
+    ONE_BOUND,
     SCALE,
     UPPER,
     WEIGHT,
@@ -65,12 +66,13 @@ def assign_rows(
         if was_inside and not check:
             next_check = min(next_check, per_row[r, CHECK_AT] - drift[before])
             continue
+        # Squared distances to the centres of the new label and of the one before: -1 is unknown.
         label, own = before, -1.0
         if before >= 0 and loss.kind != KMEANS:
             own = squared_between(x, before, rows, r, room)
             per_row[r, UPPER] = math.sqrt(own) - drift[before]
         was = own
-        if check and per_row.shape[1] == 6 and n_clusters > 1:
+        if check and per_row.shape[1] == ONE_BOUND and n_clusters > 1:
             label, own = nearest_by_one_bound(rows, per_row, r, drift, x, room, own)
         elif check:
             label, own = nearest_by_bounds(

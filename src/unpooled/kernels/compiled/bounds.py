@@ -41,6 +41,7 @@ from unpooled.kernels.compiled.clusters import (
     COARSE_ERROR,
     LABEL,
     MAX_DRIFT,
+    ONE_BOUND,
     REFRESHED,
     SCALE,
     TIE,
@@ -78,7 +79,7 @@ def with_margin(upper: float, max_drift: float) -> float:
 def _gap(per_row: FloatArray, r: int, drift: FloatArray, label: int) -> float:
     """By how much the lowest bound for another centre exceeds that for the own."""
     lowest, n_clusters = math.inf, len(drift) - 6
-    if per_row.shape[1] == 6 and n_clusters > 1:
+    if per_row.shape[1] == ONE_BOUND and n_clusters > 1:
         lowest = per_row[r, 0] - drift[MAX_DRIFT]
     else:
         for k in range(n_clusters):
@@ -88,8 +89,9 @@ def _gap(per_row: FloatArray, r: int, drift: FloatArray, label: int) -> float:
     return lowest - with_margin(per_row[r, UPPER] + drift[label], drift[MAX_DRIFT])
 
 
-# The functions below take single arrays, not one `UserClusters`: taking arrays out of a tuple for
-# every row would cost more than the comparisons do.
+# In this module and its callers, ``drift`` is the user's line of `Clusters.per_user`, which begins
+# with the centres' drifts. Functions take single arrays, not one `UserClusters`: taking arrays out
+# of a tuple for every row would cost more than the comparisons do.
 
 
 @inner

@@ -11,9 +11,9 @@ them follow, for any centre x, with e = N (x - o) - S,
 
 For k-means all rows are in the sums. For the Huber loss those within delta of their centre are,
 where it is a square; for the logistic loss those from `SATURATED` on, where exp(-t^2) is nothing
-beside 1 and the loss is twice half the square, so that each counts with twice its weight. All other
-rows, and every row under the fair loss, are *outside* the sums: each round measures them to their
-own centre and adds up their gradients one by one.
+beside 1 and the loss is the square, not half of it, so that each row counts with twice its weight.
+All other rows, and every row under the fair loss, are *outside* the sums: each round measures them
+to their own centre and adds up their gradients one by one.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ TIE, COARSE_ERROR, SCALE, MAX_DRIFT, NEXT_CHECK, N_OUTSIDE = -6, -5, -4, -3, -2,
 MASS, SCATTER, SIZE = -3, -2, -1
 """The last columns of `Clusters.sums`."""
 
+ONE_BOUND = 1 + 5
+"""The columns of `Clusters.per_row` where rows have one lower bound for all other centres."""
 _WIDE = 256
 """Columns from which on there is a copy of the rows in single precision."""
 _SINGLE = 2.0**-23
@@ -110,7 +112,7 @@ def empty_clusters(
     (n, d), m, k = rows.shape, len(offsets) - 1, n_clusters
     rows = np.ascontiguousarray(rows)
     # For narrow rows, a bound for every centre would take more memory than the rows do.
-    per_row = np.zeros((n, k + 6 if 4 * k <= d else 1 + 5))
+    per_row = np.zeros((n, k + 6 if 4 * k <= d else ONE_BOUND))
     per_row[:, WEIGHT] = weights
     per_row[:, LABEL] = -1
     per_row[:, CHECK_AT] = -np.inf
