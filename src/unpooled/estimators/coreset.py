@@ -11,7 +11,7 @@ from unpooled.estimators import options
 from unpooled.estimators.star import StarEstimator
 from unpooled.graphs.reading import topology
 from unpooled.graphs.trees import SpanningTree
-from unpooled.kernels.lloyd.coreset import prices
+from unpooled.kernels.lloyd.coreset import row_costs
 from unpooled.protocols.star import coreset
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Options, Run, run_star
@@ -133,5 +133,5 @@ class CoresetKMeans(StarEstimator):
     def _cost(self, table: Table) -> float:
         if self.objective == "kmeans":
             return super()._cost(table)
-        costs, _ = prices(table.parties.rows, self.cluster_centers_, 1)
+        costs, _ = row_costs(table.parties.rows, self.cluster_centers_, 1)
         return float((table.parties.weights * costs).sum())

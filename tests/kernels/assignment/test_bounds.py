@@ -1,4 +1,4 @@
-"""Rows that are not looked at have the labels that they would have been given."""
+"""Rows that are skipped have the labels that they would have been given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unpooled.losses import Euclidean, Mahalanobis, Metric
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans())
-def test_labels_are_those_of_a_full_look(seed: int, n_clusters: int, skewed: bool) -> None:
+def test_labels_are_those_of_measuring_every_row(seed: int, n_clusters: int, skewed: bool) -> None:
     rng = np.random.default_rng(seed)
     metric: Metric = Mahalanobis([[2.0, 0.7], [0.7, 1.0]]) if skewed else Euclidean()
     owner = np.sort(rng.integers(3, size=60))
@@ -26,23 +26,23 @@ def test_labels_are_those_of_a_full_look(seed: int, n_clusters: int, skewed: boo
         centers = centers + rng.normal(size=centers.shape) * 2.0 ** -rng.integers(0, 8 + step)
 
 
-def test_few_rows_are_looked_at_once_centres_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_are_checked_once_centres_hardly_move(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(500, 3))
     bounded = UserBounds(rows, np.zeros(500, dtype=np.int64), 1, Euclidean().squared)
-    looked_at: list[int] = []
-    look = UserBounds._look
+    checked: list[int] = []
+    check = UserBounds._check
 
     def counted(self: UserBounds, some: np.ndarray, centers: np.ndarray):  # type: ignore[no-untyped-def]
-        looked_at.append(len(some))
-        return look(self, some, centers)
+        checked.append(len(some))
+        return check(self, some, centers)
 
-    monkeypatch.setattr(UserBounds, "_look", counted)
+    monkeypatch.setattr(UserBounds, "_check", counted)
     centers = rng.normal(size=(1, 4, 3))
     bounded.assign(centers)
     bounded.assign(centers + 1e-3)
-    assert looked_at[0] == 500
-    assert sum(looked_at[1:]) < 25
+    assert checked[0] == 500
+    assert sum(checked[1:]) < 25
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")

@@ -15,7 +15,7 @@ from unpooled.kernels.compiled import _jit, rounds
 from unpooled.kernels.compiled.ahead import compile_restarts, compile_rounds
 from unpooled.kernels.compiled.columns import _advance_all
 from unpooled.kernels.compiled.costs import _costs
-from unpooled.kernels.compiled.restarts import _run, best_labels
+from unpooled.kernels.compiled.restarts import _run_starts, best_labels
 from unpooled.protocols.mesh import dgc
 
 RNG = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def test_fits_compile_nothing_more(monkeypatch: pytest.MonkeyPatch, model: str) 
 def test_restarts_compile_nothing_more() -> None:
     compile_restarts()
     best_labels(RNG.normal(size=(50, 3)), np.ones(50), 4, 3, 1)
-    assert len(_run.signatures) == 1
+    assert len(_run_starts.signatures) == 1
 
 
 def test_small_fits_wait_for_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

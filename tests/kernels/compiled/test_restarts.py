@@ -134,9 +134,9 @@ def test_same_as_plain_loops(name: str) -> None:
         for weights in (np.ones(n), rng.integers(1, 5, size=n) / 4.0, rng.random(n) + 1e-3):
             draws, first = drawn(n, n_clusters, 2, seed)
             labels, costs = compiled(rows, weights, draws, first, n_clusters)
-            expected, paid = plain(rows, weights, draws, first, n_clusters)
+            expected, cost = plain(rows, weights, draws, first, n_clusters)
             assert np.array_equal(labels, expected)
-            assert np.allclose(costs, paid, rtol=1e-12, atol=0)
+            assert np.allclose(costs, cost, rtol=1e-12, atol=0)
 
 
 def test_same_as_plain_loops_on_wide_rows() -> None:
@@ -145,9 +145,9 @@ def test_same_as_plain_loops_on_wide_rows() -> None:
         rows, weights = blobs(60, d, rng), rng.random(60) + 0.1
         draws, first = drawn(60, 7, 2, d)
         labels, costs = compiled(rows, weights, draws, first, 7)
-        expected, paid = plain(rows, weights, draws, first, 7)
+        expected, cost = plain(rows, weights, draws, first, 7)
         assert np.array_equal(labels, expected)
-        assert np.allclose(costs, paid, rtol=1e-12, atol=0)
+        assert np.allclose(costs, cost, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("n_clusters", [2, 4])

@@ -57,14 +57,14 @@ def _case(
 
 
 def _plain(loss, state, x, rule, weights):  # type: ignore[no-untyped-def]
-    """One exchange: labels, new centres, and what it says of the state before the step."""
+    """One exchange: labels, new centres, and how far users were apart before the step."""
     f, adjacency = LOSSES[loss][0], GRAPH.adjacency.toarray()
     labels = nearest(state.rows, OWNER, x)
     gradient = weights[:, None] * f.gradient(x[OWNER, labels], state.rows)
     innovation, mass = np.zeros_like(x), np.zeros(x.shape[:2])
     np.add.at(innovation, (OWNER, labels), gradient)
-    held = np.sqrt(np.sum((x[OWNER, labels] - state.rows) ** 2, axis=1)) <= LOSSES[loss][1].reach
-    np.add.at(mass, (OWNER, labels), weights * held)  # by which k-means and Huber step, if they do
+    square = np.sqrt(np.sum((x[OWNER, labels] - state.rows) ** 2, axis=1)) <= LOSSES[loss][1].reach
+    np.add.at(mass, (OWNER, labels), weights * square)  # by which k-means and Huber may step
     difference = x[:, None] - x[None]
     lap = np.einsum("ij,ijkd->ikd", adjacency, difference)
     apart = np.einsum("ij,ijkd->i", adjacency, difference**2)
@@ -181,9 +181,8 @@ def test_rounds_in_reduced_coordinates_are_the_same(by_cluster: bool) -> None:
     whole, _ = _run(state, x, rule, 25)
     np.testing.assert_allclose(reduced, whole, rtol=1e-9, atol=1e-12)
     drifts = [*range(3), MAX_DRIFT]
-    assert (
-        seen[:, drifts] >= state.per_user[:, drifts]
-    ).all()  # never less than centres have drifted
+    # Never less than centres have drifted.
+    assert (seen[:, drifts] >= state.per_user[:, drifts]).all()
     np.testing.assert_allclose(seen, state.per_user, rtol=1e-9)
 
 

@@ -188,9 +188,9 @@ def test_far_tails_lose_no_digits() -> None:
     normal = np.array([[-30.0, -9.0, 9.0, 30.0, 0.0]])
     beyond = stats.norm.sf(np.abs(normal))
     for kernel, law in (("laplacian", stats.cauchy), ("cauchy", stats.laplace)):
-        carried = features._carried_over(kernel, 1.0, normal)
-        assert np.array_equal(np.sign(carried[:, :4]), np.sign(normal[:, :4]))
-        np.testing.assert_allclose(law.sf(np.abs(carried)), beyond, rtol=1e-9)
+        mapped = features._mapped(kernel, 1.0, normal)
+        assert np.array_equal(np.sign(mapped[:, :4]), np.sign(normal[:, :4]))
+        np.testing.assert_allclose(law.sf(np.abs(mapped)), beyond, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

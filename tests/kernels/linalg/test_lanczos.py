@@ -13,7 +13,7 @@ from unpooled.kernels.linalg.lanczos import (
     found,
     nystrom,
     orthonormal,
-    residual,
+    ritz_residual,
     settled,
 )
 
@@ -96,7 +96,7 @@ def test_orthogonality_outlives_convergence() -> None:
 def test_ritz_values_are_those_of_the_matrix_in_the_basis(
     sizes: tuple[int, int], steps: int, seed: int
 ) -> None:
-    """T = C' R C, tridiagonal, and C P Σ P' C' has the residuals that are said."""
+    """T = C' R C, tridiagonal, and C P Σ P' C' has the residuals that are given."""
     matrix = gram(*sizes, seed)
     lanczos = after(matrix, steps, seed + 1)
     basis, ritz = lanczos.basis, lanczos.ritz()
@@ -352,6 +352,6 @@ def test_the_residual_is_the_largest_of_the_wanted_vectors() -> None:
         for value, c in zip(values[-3:], vectors.T[-3:], strict=True)
     ]
     expected = max(found) / values[-1]
-    assert residual(basis, matrix @ basis, 3) == pytest.approx(expected)
+    assert ritz_residual(basis, matrix @ basis, 3) == pytest.approx(expected)
     exact = np.linalg.eigh(matrix)[1][:, -8:]
-    assert residual(exact, matrix @ exact, 3) < 1e-12
+    assert ritz_residual(exact, matrix @ exact, 3) < 1e-12

@@ -38,7 +38,7 @@ def test_one_center_is_the_geometric_median(seed: int) -> None:
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_every_center_is_the_median_of_its_rows(seed: int, k: int, d: int) -> None:
-    """No simplex search from the centre finds a place where its rows pay noticeably less."""
+    """No simplex search from the centre finds a place where its rows cost noticeably less."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 6, size=(25, d)).astype(float) + rng.choice([0.0, 0.25], size=(25, d))
     weights = rng.integers(1, 4, size=25).astype(float)
@@ -46,9 +46,9 @@ def test_every_center_is_the_median_of_its_rows(seed: int, k: int, d: int) -> No
     assert np.array_equal(np.bincount(found.labels, weights, len(found.centers)), found.counts)
     for j, center in enumerate(found.centers):
         mine, mass = rows[found.labels == j], weights[found.labels == j]
-        paid = partial(cost, mine, mass)
-        best = minimize(lambda y, paid=paid: paid(y[None]), center, method="Nelder-Mead")
-        assert paid(center[None]) <= best.fun * (1 + 1e-5) + 1e-9
+        cost_at = partial(cost, mine, mass)
+        best = minimize(lambda y, cost_at=cost_at: cost_at(y[None]), center, method="Nelder-Mead")
+        assert cost_at(center[None]) <= best.fun * (1 + 1e-5) + 1e-9
 
 
 def test_a_median_that_sits_on_a_row_is_that_row() -> None:

@@ -11,7 +11,7 @@ from tests.sentences import refuses
 from unpooled.data.parties import Parties
 from unpooled.errors import PolicyRefusal
 from unpooled.kernels.lloyd import kmedian
-from unpooled.kernels.lloyd.coreset import prices
+from unpooled.kernels.lloyd.coreset import row_costs
 from unpooled.messages.message import Message, Reply
 from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.star.coreset import CoresetKMeans
@@ -72,12 +72,12 @@ def test_little_is_lost_compared_with_all_rows_in_one_place(objective: str) -> N
         if power == 2
         else kmedian.cluster(IRIS, np.ones(150), 3, 10, np.random.default_rng(0)).centers
     )
-    best = prices(IRIS, pooled, power)[0].sum()
+    best = row_costs(IRIS, pooled, power)[0].sum()
     for seed in range(5):
         result = run_star(CoresetKMeans(3, 60, objective), PARTIES, seed=seed).result
         assert result["centers"].shape == (3, 4)
         assert result["weights"].sum() == pytest.approx(150)
-        assert prices(IRIS, result["centers"], power)[0].sum() < 1.1 * best
+        assert row_costs(IRIS, result["centers"], power)[0].sum() < 1.1 * best
 
 
 @both
@@ -90,8 +90,8 @@ def test_the_coreset_of_a_run_is_unbiased(objective: str) -> None:
     costs = []
     for seed in range(40):
         result = run_star(CoresetKMeans(2, 25, objective, n_init=1), parties, seed=seed).result
-        costs.append((result["weights"] * prices(result["rows"], anywhere, power)[0]).sum())
-    true = (parties.weights * prices(parties.rows, anywhere, power)[0]).sum()
+        costs.append((result["weights"] * row_costs(result["rows"], anywhere, power)[0]).sum())
+    true = (parties.weights * row_costs(parties.rows, anywhere, power)[0]).sum()
     error = np.std(costs) / np.sqrt(len(costs))
     assert error < 0.04 * true
     assert abs(np.mean(costs) - true) < 4 * error

@@ -487,7 +487,7 @@ def test_few_rows_are_looked_at_and_added_up(monkeypatch: pytest.MonkeyPatch) ->
     rows = corners[rng.integers(4, size=2000)] + rng.normal(size=(2000, 3))
     party, state = Parties.of([rows])[0], {}
     seen: dict[str, list[int]] = {"looked at": [], "added up": []}
-    nearest, totals = bounds.nearest, cluster_sums._totals
+    nearest, totals = bounds.labels_and_gaps, cluster_sums._totals
 
     def counted_nearest(rows: Any, centers: Any, some: Any = None) -> Any:
         seen["looked at"].append(len(rows if some is None else some))
@@ -497,7 +497,7 @@ def test_few_rows_are_looked_at_and_added_up(monkeypatch: pytest.MonkeyPatch) ->
         seen["added up"].append(len(rows))
         return totals(rows, *rest)
 
-    monkeypatch.setattr(bounds, "nearest", counted_nearest)
+    monkeypatch.setattr(bounds, "labels_and_gaps", counted_nearest)
     monkeypatch.setattr(cluster_sums, "_totals", counted_totals)
     centers = corners.copy()
     for _ in range(20):

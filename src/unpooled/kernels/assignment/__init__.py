@@ -1,1 +1,1 @@
-"""Which centre a row is nearest to, plainly and with bounds that spare most rows a look."""
+"""Which centre a row is nearest to: measured for all rows, or with bounds that skip most rows."""

@@ -1,20 +1,19 @@
-"""Bounds that spare most rows a look: a row keeps its label until centres have moved far enough.
+"""Bounds with which most rows are skipped: a label stays until centres have moved far enough.
 
 A row whose nearest centre is at d_1 and whose second nearest is at d_2 keeps its label until
-centres have moved by (d_2 - d_1) / 2 each, wherever they went: the triangle inequality allows no
-less (Elkan 2003, Hamerly 2010). So there is a *drift*, how far the centres that matter to a row
-have come in all rounds, and for every row a *bound*, the drift at which it is looked at again. Both
-kinds below have ``assign``, which gives the labels for new centres:
+centres have moved by (d_2 - d_1) / 2 each, wherever they went, by the triangle inequality
+(Elkan 2003, Hamerly 2010). There is a *drift*, the sum of the lengths of the steps of those centres
+that matter to a row, and for every row a *bound*: the drift from which on it must be checked. Both
+classes below have ``assign``, which finds the labels for new centres:
 
-- :class:`UserBounds`: every row has its user's centres, in any metric; one drift per user, by the
-  fastest of its centres.
+- :class:`UserBounds`: every row has its user's centres, in any metric. A user has one drift, by the
+  fastest of its centres in each step.
 - :class:`CenterBounds`: one table and one set of centres. Let a row be nearer to its own centre
-  than
-  to any other by g. Its own centre goes away by no more than it has moved, the others come nearer
-  by no more than the fastest of them has: every centre has a drift that adds up both, which must
-  exceed g (Hamerly's two bounds in one number).
+  than to any other by g. The distance to its own centre grows by no more than that centre moves,
+  the distances to the others fall by no more than the fastest of these moves. The drift of a centre
+  adds up both, so a row must be checked when it has grown by g (Hamerly's two bounds in one).
 
-Labels are those of the plain kernels, always: what rounding leaves in doubt is looked at.
+Labels are those of measuring every row: a row is checked where rounding leaves it in doubt.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.kernels.assignment.centers import nearest
+from unpooled.kernels.assignment.centers import labels_and_gaps
 from unpooled.kernels.assignment.nearest import all_pairs, in_cache
 from unpooled.kernels.linalg.products import lengths
 from unpooled.parallel import in_chunks
@@ -35,14 +34,14 @@ Squared = Callable[[FloatArray], FloatArray]
 Labels: TypeAlias = NDArray[np.int32]
 """Short ones: they are kept on disk between rounds."""
 
-_DOUBT = 1e-9
-"""Relative to the distances: what is nearer than that to a change is looked at."""
+_ROUNDING = 1e-9
+"""Of a distance: more than its rounding error."""
 _MOST = 0.75
-"""The share of rows beyond which it is quicker to look at all of them than at those due."""
+"""The share of rows to check beyond which it is quicker to measure all rows."""
 
 
-def due_rows(drift: FloatArray, bounds: Array) -> IntArray:
-    """The rows whose bound the drift has reached; also where either is beyond all numbers."""
+def rows_to_check(drift: FloatArray, bounds: Array) -> IntArray:
+    """The rows whose bound the drift has reached, and those where either is not a number."""
     return np.flatnonzero(~(drift < bounds))
 
 
@@ -67,21 +66,21 @@ class UserBounds:
             self._drift += np.sqrt(moved.max(axis=1))
         self._centers = centers
         drift = self._drift[self._owner]
-        due = due_rows(drift, self._bounds)
+        checked = rows_to_check(drift, self._bounds)
         labels, width = self._labels.copy(), self._rows.shape[1]
 
-        def look(span: slice) -> None:
+        def check(span: slice) -> None:
             for part in in_cache(span, width):
-                rows = due[part]
-                labels[rows], room = self._look(rows, centers)
+                rows = checked[part]
+                labels[rows], room = self._check(rows, centers)
                 self._bounds[rows] = drift[rows] + room
 
-        in_chunks(look, (len(due), width))
+        in_chunks(check, (len(checked), width))
         self._labels = labels
         return labels
 
-    def _look(self, rows: IntArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:
-        """The rows' labels, and how far centres may go before these can change."""
+    def _check(self, rows: IntArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The rows' labels, and how far centres may drift before these can change."""
         squared = all_pairs(
             self._rows[rows], self._owner[rows], centers, lambda x, y: self._squared(x - y)
         )
@@ -89,24 +88,25 @@ class UserBounds:
         if centers.shape[1] == 1:
             return labels, np.full(len(rows), np.inf)
         first, second = np.sqrt(np.partition(squared, 1, axis=1)[:, :2].T)
-        return labels, 0.5 * (second - first) - _DOUBT * second
+        return labels, 0.5 * (second - first) - _ROUNDING * second
 
 
 class CenterBounds(NamedTuple):
-    """Which of K centres is nearest to each of n rows, and until when that is certain."""
+    """The nearest of K centres to each of n rows, and up to which drift that is certain."""
 
     labels: Labels
     """(n)"""
     bounds: NDArray[np.float32]
-    """(n) Rounded down to few digits, by more than rounding may have put a drift wrong."""
+    """(n) Rounded down to single precision: by more than the rounding error of a drift."""
     drift: FloatArray
-    """(K) How far each centre has come, and the fastest of the others with it."""
+    """(K) Of each centre: for every step its own length and that of the longest other one."""
     centers: FloatArray
     """(K, d) Where the centres are."""
 
     @classmethod
     def kept(cls, state: Body, rows: Rows, centers: FloatArray) -> CenterBounds:
-        """What a state has of a round with as many centres; where it has nothing, all is due."""
+        """Those of a state with as many rows and centres; if there are none, bounds by which every
+        row must be checked."""
         n, k = len(rows), len(centers)
         parts = fitting(state, cls._fields, ((n,), (n,), (k,), centers.shape), range(k))
         if parts:
@@ -116,17 +116,17 @@ class CenterBounds(NamedTuple):
 
     def assign(self, rows: Rows, centers: FloatArray) -> CenterBounds:
         """The same for these centres; labels are those of :func:`.centers.label`."""
-        drift = self.drift + _moves(centers - self.centers)
-        due = due_rows(drift[self.labels], self.bounds)
-        if not len(due):
+        drift = self.drift + _drifts(centers - self.centers)
+        checked = rows_to_check(drift[self.labels], self.bounds)
+        if not len(checked):
             return self._replace(drift=drift, centers=centers)
-        if len(due) > _MOST * len(rows):
-            found, gaps = nearest(rows, centers)
+        if len(checked) > _MOST * len(rows):
+            found, gaps = labels_and_gaps(rows, centers)
             bounds = _rounded_down(drift[found] + gaps)
             return CenterBounds(found.astype(np.int32), bounds, drift, centers)
         labels, bounds = self.labels.copy(), self.bounds.copy()
-        found, gaps = nearest(rows, centers, due)
-        labels[due], bounds[due] = found, _rounded_down(drift[found] + gaps)
+        found, gaps = labels_and_gaps(rows, centers, checked)
+        labels[checked], bounds[checked] = found, _rounded_down(drift[found] + gaps)
         return CenterBounds(labels, bounds, drift, centers)
 
 
@@ -137,13 +137,13 @@ def fitting(
     parts = [state[name] for name in names if name in state]
     if tuple(part.shape for part in parts) != shapes:
         return []
-    # Compiled code follows labels wherever they point.
+    # Labels are used as places in arrays, by compiled code too, which does not check them.
     lowest, highest = (parts[0].min(initial=labels.start), parts[0].max(initial=labels.start))
     return parts if lowest in labels and highest in labels else []
 
 
-def _moves(moves: FloatArray) -> FloatArray:
-    """How far each centre has gone, and the fastest of the others with it."""
+def _drifts(moves: FloatArray) -> FloatArray:
+    """What these moves add to the drift of each centre."""
     own = lengths(moves)
     *_, second, fastest = np.sort(np.append(own, 0.0))
     return np.asarray(own + np.where(own == fastest, second, fastest))

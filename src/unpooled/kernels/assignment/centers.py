@@ -1,9 +1,9 @@
 """Rows and one set of centres: the nearest, the distances, the cost.
 
-Unlike :mod:`unpooled.kernels.assignment.nearest`, which serves users with centres of their own,
-this goes through matrix products, which are many times faster. These round a row differently
-depending on its neighbours, so what they leave in doubt is measured row by row: a label depends on
-the row and the centres alone.
+Unlike :mod:`unpooled.kernels.assignment.nearest`, for users with centres of their own, this uses
+matrix products, which are many times faster. These round a row differently depending on the rows
+beside it, so labels that they leave in doubt are found row by row: a label depends on the row and
+the centres alone.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from unpooled.types import FloatArray, IntArray, Rows, take_rows
 _ROUNDING = 2.0**-48
 """Times d + 8, of the squared lengths that a score is made from: more than its rounding errors."""
 _FAR = 64.0
-"""Times the centres' typical squared distance from their middle: that much is far from there."""
+"""Centres are far from 0 if the squared length of their middle exceeds this many times their
+typical squared distance from it."""
 
 
 def label(rows: Rows, centers: FloatArray) -> IntArray:
     """labels[r] = argmin over k of |centers[k] - rows[r]|; of centres that are equal, the first."""
-    return nearest(rows, centers)[0]
+    return labels_and_gaps(rows, centers)[0]
 
 
-def nearest(
+def labels_and_gaps(
     rows: Rows, centers: FloatArray, some: IntArray | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """The labels of all rows, or of ``some``; and how much nearer the nearest centre is.
+    """The labels of all rows, or of ``some``; and the gap between the two nearest centres.
 
-    That is how much nearer it is at least than any other one, less than nothing where rounding
-    leaves it in doubt. Of centres that are no numbers none is nearest: a ValueError.
+    The gap is by how much, at least, the nearest centre is nearer than any other; it is negative
+    where rounding leaves that in doubt. Centres that are not finite raise a ValueError.
     """
     centers = np.asarray_chkfinite(centers)
     n = len(rows) if some is None else len(some)
@@ -41,11 +42,11 @@ def nearest(
     origin = _origin(centers)
     width = rows.shape[1] + len(centers)
 
-    @np.errstate(over="ignore", invalid="ignore")  # where that happens, all is in doubt
+    @np.errstate(over="ignore", invalid="ignore")  # such rows are measured row by row
     def put(span: slice) -> None:
         for part in in_cache(span, width):
             own = rows[part] if some is None else take_rows(rows, some[part])
-            labels[part], gaps[part] = _nearest(own, centers, origin)
+            labels[part], gaps[part] = _few_labels_and_gaps(own, centers, origin)
 
     with libraries().limit(limits=1, user_api="blas"):  # products this small are slow on several
         in_chunks(put, (n, width))
@@ -64,16 +65,17 @@ def _origin(centers: FloatArray) -> FloatArray | None:
     return None if near else middle
 
 
-def _nearest(
+def _few_labels_and_gaps(
     rows: FloatArray, centers: FloatArray, origin: FloatArray | None
 ) -> tuple[IntArray, FloatArray]:
-    """The same for a few rows.
+    """`labels_and_gaps` of a few rows.
 
     The score of a centre c is |c|² - 2 x.c, which is |x - c|² - |x|². It is wrong by no more than
     (d + 3) u (|c|² + 2 |x| |c|), where u = 2^-53. With L² the largest of |x|² and the |c|² of the
     two centres with the lowest scores: centres with |c| < 3 L have scores that are wrong by up to
     15 (d + 3) u L², those beyond are farther from x than these two, whatever their scores are. So
-    the distance to none but the nearest is lower than the second score says by more than `doubt`.
+    no squared distance but that to the nearest is lower than the second score plus |x|² by more
+    than `doubt`.
     """
     (n, d), k = rows.shape, len(centers)
     seen, places = (rows, centers) if origin is None else (rows - origin, centers - origin)

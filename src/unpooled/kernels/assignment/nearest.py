@@ -21,7 +21,7 @@ def squared_distance(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def in_cache(span: slice, width: int) -> Iterator[slice]:
-    """The span of rows in pieces that stay in the cache."""
+    """The span of rows in pieces that fit in the processor's cache."""
     step = max(1, _CHUNK // max(1, width))
     for start in range(span.start, span.stop, step):
         yield slice(start, min(start + step, span.stop))

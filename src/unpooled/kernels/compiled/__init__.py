@@ -1,1 +1,1 @@
-"""Rounds of clustering as code that numba compiles; _jit is the only importer of numba."""
+"""Clustering as code that numba compiles; _jit is the only importer of numba."""

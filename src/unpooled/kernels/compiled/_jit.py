@@ -1,14 +1,14 @@
-"""The compiler of hot loops, and the only place that knows which one it is.
+"""Decorators by which numba compiles functions, and where compiled code is kept.
 
 Compiled code is kept beside the sources (or in the user's cache folder, where these are read-only),
 so only the first call after an installation waits for it. Nothing may be reordered (no fastmath): a
 sum has one order of addition, on every machine.
 
-The compiler's cache goes by the file that a function is in, but what a function compiles to depends
-on functions of other files too: compiled code that is older than any of the sources is dropped.
+Numba's cache knows only the file that a function is in, but compiled code also depends on the
+functions of other files that it calls: code that is older than any source in the folder is dropped.
 
-Importing this takes a while; modules that are part of ``import unpooled`` import what is compiled
-where they use it.
+Importing numba takes a while. So modules that are part of ``import unpooled`` import compiled code
+inside the functions that use it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ prange = numba.prange
 
 
 def drop_older(folder: Path) -> None:
-    """Drops compiled code that is older than a source in the folder."""
+    """Deletes compiled code that is older than a source in the folder."""
     newest = max((source.stat().st_mtime for source in folder.glob("*.py")), default=0.0)
     for index in folder.glob("__pycache__/*.nbi"):
-        with suppress(OSError):  # another process may be at it, or it may not be ours to drop
+        with suppress(OSError):  # another process may delete it, or this one may not be allowed to
             if index.stat().st_mtime < newest:
                 index.unlink()
 
@@ -52,20 +52,20 @@ drop_older(Path(__file__).parent)
 
 
 def _kept(function: Function, **options: Any) -> Function:
-    """Compiled, and kept on disk if there is any place for it that can be written to."""
+    """Compiled, and kept on disk if there is a folder that can be written to."""
     try:
         return cast(Function, numba.njit(**_OPTIONS, **options)(function))
-    except RuntimeError:  # no such place
+    except RuntimeError:  # there is no such folder
         return cast(Function, numba.njit(**{**_OPTIONS, "cache": False}, **options)(function))
 
 
 def jit(function: Function) -> Function:
-    """Compiled; for one core."""
+    """Compiled for one core, and callable from the interpreter."""
     return _kept(function)
 
 
 def inner(function: Function) -> Function:
-    """Compiled; for one core, and for calls from what is compiled only."""
+    """Compiled for one core, and callable from compiled code only."""
     return cast(Function, numba.njit(**_INNER)(function))
 
 
@@ -78,18 +78,21 @@ def inlined(function: Function) -> Function:
 
 
 def on_all_cores(function: Function) -> Function:
-    """Compiled, with the turns of ``prange`` spread over the cores."""
+    """As `jit`, with the iterations of ``prange`` spread over the cores."""
     return _kept(function, parallel=True)
 
 
 def inner_on_all_cores(function: Function) -> Function:
-    """The same, for calls from what is compiled only."""
+    """As `on_all_cores`, but callable from compiled code only."""
     return cast(Function, numba.njit(parallel=True, **_INNER)(function))
 
 
 def one_at_a_time(function: Function) -> Function:
-    """For calls from the interpreter of what uses all cores: not every pool of threads that the
-    compiler comes with can serve two callers at once, and there is nothing to be gained by it."""
+    """For what the interpreter calls and uses all cores: one call at a time, in any thread.
+
+    Not every thread pool that numba comes with can serve two callers at once, and two calls that
+    share the cores would gain nothing.
+    """
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -101,21 +104,22 @@ def one_at_a_time(function: Function) -> Function:
 
 @contextmanager
 def waits_explained() -> Iterator[None]:
-    """Says so, once, if anything has to be compiled: in a pipe or a notebook too.
+    """Logs one line, the first time that anything has to be compiled.
 
-    It is a line of the log ``unpooled``, at a level that is shown unless somebody turned it off.
+    It goes to the log ``unpooled``, at a level that is shown unless somebody turned it off: in a
+    pipe or a notebook too.
     """
-    with install_listener("numba:compile", _Teller()):
+    with install_listener("numba:compile", _CompileNotice()):
         yield
 
 
-class _Teller(Listener):
-    said: ClassVar[bool] = False
+class _CompileNotice(Listener):
+    logged: ClassVar[bool] = False
     """In this process, by any thread."""
 
     def on_start(self, event: Event) -> None:
-        if not _Teller.said:
-            _Teller.said = True
+        if not _CompileNotice.logged:
+            _CompileNotice.logged = True
             _LOG.warning(
                 "unpooled is compiling for this machine, once (half a minute); python -m "
                 "unpooled.kernels.compiled.ahead does it ahead."

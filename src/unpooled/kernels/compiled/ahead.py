@@ -1,9 +1,9 @@
-"""Compiles what there is to compile, so that no fit has to wait for it.
+"""Compiles all that fits need, so that none has to wait for it.
 
     python -m unpooled.kernels.compiled.ahead
 
-Compiled code is kept on disk, so it is once for an installation and a machine. `make` does it when
-it installs; without that, the first fit that is worth it does.
+Compiled code is kept on disk: once for an installation and a machine is enough. `make` does it when
+it installs; otherwise the first fit that is long enough does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unpooled.kernels.compiled.steps import step_rule
 
 
 def compile_rounds() -> None:
-    """What rounds of DGC need."""
+    """Compiles what rounds of DGC need."""
     rows, offsets = np.arange(32.0).reshape(16, 2), np.array([0, 8, 16])
     x, links = np.stack([rows[:2]] * 2), (np.array([0, 1, 2]), np.array([1, 0]))
     with waits_explained():
@@ -34,7 +34,7 @@ def compile_rounds() -> None:
 
 
 def compile_restarts() -> None:
-    """What many small k-means need."""
+    """Compiles what many small k-means need."""
     best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
 
 

@@ -1,4 +1,4 @@
-"""One user's rows in compiled code: their clusters, their cost, and the pull of rows outside sums.
+"""Assignment of one user's rows to clusters in compiled code, their cost, and the pull of some.
 
 Rows that bounds show to stay where they are (:mod:`unpooled.kernels.compiled.bounds`) are skipped,
 unless they are outside the sums (:mod:`unpooled.kernels.compiled.clusters`): these are measured to
@@ -92,7 +92,8 @@ def assign_rows(
                 pull[label, j] += factor * (x[label, j] - rows[r, j])
         changed += label != before
         next_check = min(next_check, per_row[r, CHECK_AT] - drift[label])
-    # A row's own centre may drift as fast as the fastest one: so half the way is certain.
+    # A row's own centre may drift as fast as the fastest one, so the sum in CHECK_AT may grow twice
+    # as fast as MAX_DRIFT.
     drift[NEXT_CHECK] = drift[MAX_DRIFT] + 0.5 * (next_check - drift[MAX_DRIFT])
     drift[N_OUTSIDE] = outside
     return changed, extra

@@ -2,7 +2,7 @@
 
 A row that changes its cluster is added to one sum and taken off another, with the rounding errors
 of each sum carried along: so sums are those of the rows that are there, to the last digit or nearly
-so, however they came about. What they are sums of: :mod:`unpooled.kernels.compiled.clusters`.
+so, in whatever order rows came and went. :mod:`unpooled.kernels.compiled.clusters` lists the sums.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The state that compiled rounds keep of users' clusters: rows, bounds and sums.
 
-**Bounds** say when a row must be checked because its label may have changed: see
+**Bounds** show when a row must be checked, because its label may have changed: see
 :mod:`unpooled.kernels.compiled.bounds`.
 
 **Sums.** Over the rows of a cluster there are the sum S of w (y - o), the weight N and the scatter

@@ -76,8 +76,8 @@ def squared_in_lanes(x: FloatArray, i: int, y: FloatArray, r: int) -> float:
 def squared_between(x: FloatArray, i: int, y: FloatArray, r: int, room: FloatArray) -> float:
     """|x_i - y_r|^2; ``room`` (1, d) is overwritten.
 
-    The squares of wide rows are written down and added up by `pairwise_sum`: processors prefetch
-    that way through memory best.
+    The squares of wide rows are stored and added up by `pairwise_sum`: that reads memory in the
+    order that processors prefetch best.
     """
     d = x.shape[1]
     if d < _NARROW:

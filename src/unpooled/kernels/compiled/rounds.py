@@ -239,7 +239,7 @@ def exchange(
 
 
 def add_drift(state: Clusters, before: FloatArray, x: FloatArray) -> None:
-    """Counts the way from ``before`` to ``x``, where users' centres are now, as drift."""
+    """Adds the lengths of the moves from ``before`` to ``x``, where centres are now, to drifts."""
     moves = np.sqrt(np.square(x - before).sum(axis=2))
     state.per_user[:, : x.shape[1]] += moves
     state.per_user[:, MAX_DRIFT] += moves.max(axis=1)

@@ -1,4 +1,4 @@
-"""Random features: z(x) in R^D with E[z(x) · z(y)] = k(x, y), drawn again from a seed at will.
+"""Random features of a kernel: z(x) in R^D with E[z(x) · z(y)] = k(x, y), drawn from a seed.
 
 **Fourier features** (Rahimi & Recht 2008) for kernels of x - y, which are Fourier transforms of a
 density p: with frequencies ω ~ p,
@@ -12,15 +12,15 @@ The former has z(x) · z(x) = 1 exactly and less variance (Sutherland & Schneide
     laplacian   exp(-γ Σ_j |x_j - y_j|)           ω_j Cauchy, scale γ
     cauchy      Π_j 1 / (1 + γ (x_j - y_j)²)      ω_j Laplace, scale γ^½
 
-**How frequencies are drawn**, for the Gaussian kernel; for the other two each coordinate is carried
-over to its distribution, quantile to quantile. Every single frequency has the right distribution in
-all three ways, so estimates are unbiased.
+**How frequencies are drawn**, for the Gaussian kernel; for the other two kernels each coordinate is
+mapped to its distribution, quantile to quantile. In all three cases every single frequency has the
+right distribution, so estimates are unbiased.
 
 - ``independent`` of each other.
 - ``orthogonal`` (Yu et al. 2016): the directions of up to d frequencies are the columns of a random
-  orthogonal matrix and their lengths are χ with d degrees of freedom, so that no two point the same
-  way. The variance falls, most where D is near d; least for the Laplacian kernel, whose frequencies
-  have heavy tails.
+  orthogonal matrix and their lengths are χ with d degrees of freedom, so that no two have nearly
+  the same direction. The variance falls, most where D is near d; least for the Laplacian kernel,
+  whose frequencies have heavy tails.
 - ``sobol`` (Avron et al. 2016): a scrambled Sobol sequence, which leaves no gaps. With few columns
   its error falls nearly as 1/D, the others' as 1/D^½: at d = 2 and D = 512 it is an eighth of the
   orthogonal one, from about d = 8 on it is no less.
@@ -61,7 +61,7 @@ _DEGREE = 3
 
 @dataclass(frozen=True)
 class Features:
-    """``n_features`` random features of a kernel: the same wherever seed and ``draw`` are."""
+    """``n_features`` random features of a kernel: for one seed and ``draw`` always the same."""
 
     kernel: str
     gamma: float
@@ -84,7 +84,7 @@ class Features:
         return 2 if self._fourier and self.form == "cos-sin" else 1
 
     def blocks(self, n_columns: int) -> Iterator[tuple[slice, FeatureBlock]]:
-        """The features, some at a time: which ones they are, and what makes them."""
+        """The features, block by block: their places among all, and the block."""
         count = self.n_features // self._per_frequency
         for number, start in enumerate(range(0, count, BLOCK)):
             width = min(BLOCK, count - start)
@@ -96,7 +96,7 @@ class Features:
         if not self._fourier:
             return _maclaurin(self.kernel, self.gamma, n_columns, width, self.n_features, rng)
         normal = _NORMAL[self.frequencies](n_columns, width, rng)
-        frequencies = _carried_over(self.kernel, self.gamma, normal)
+        frequencies = _mapped(self.kernel, self.gamma, normal)
         phases = rng.uniform(0, 2 * np.pi, width) if self.form == "phase" else None
         return Fourier(frequencies, phases, sqrt(2 / self.n_features))
 
@@ -251,7 +251,7 @@ def _sobol(n_columns: int, width: int, rng: np.random.Generator) -> FloatArray:
 _NORMAL = {"independent": _independent, "orthogonal": _orthogonal, "sobol": _sobol}
 
 
-def _carried_over(kernel: str, gamma: float, normal: FloatArray) -> FloatArray:
+def _mapped(kernel: str, gamma: float, normal: FloatArray) -> FloatArray:
     """Standard normal coordinates as coordinates of the kernel's frequencies."""
     if kernel == "gaussian":
         return np.asarray(sqrt(2 * gamma) * normal)

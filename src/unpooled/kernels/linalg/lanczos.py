@@ -1,7 +1,7 @@
-"""Eigenpairs of a symmetric matrix that is only ever seen through its products with vectors.
+"""Eigenpairs of a symmetric matrix that is known only by its products with vectors.
 
-Nothing here multiplies: vectors to be multiplied come out, products go in, so that whoever has the
-matrix, in one place or in many, can be asked for them.
+Nothing here multiplies by the matrix: functions return vectors to be multiplied and take the
+products, so that whoever has the matrix, in one place or in many, can be asked for them.
 
 **Lanczos.** Orthonormal c_1, c_2, ... with R C_q = C_q T_q + β_q c_{q+1} e_q', T_q tridiagonal.
 With T_q = P Σ P', the Ritz vectors C_q P have residuals |R y_i - σ_i y_i| = β_q |P_{qi}|, and
@@ -37,7 +37,7 @@ class Ritz:
 
 
 class Lanczos:
-    """The iteration, from a start that must not be orthogonal to what is looked for."""
+    """The iteration, from a start that must not be orthogonal to the eigenvectors in question."""
 
     def __init__(self, start: FloatArray) -> None:
         self._basis = [start / norm(start)]
@@ -124,7 +124,7 @@ def nystrom(basis: FloatArray, products: FloatArray, count: int) -> tuple[FloatA
     return singular[:count] ** 2, left[:, :count]
 
 
-def residual(basis: FloatArray, products: FloatArray, count: int) -> float:
+def ritz_residual(basis: FloatArray, products: FloatArray, count: int) -> float:
     """How far the ``count`` best Ritz vectors are from eigenvectors, from V and G V.
 
     The largest |G y - θ y| over y = V c, V' G V c = θ c, relative to the largest θ: within that of

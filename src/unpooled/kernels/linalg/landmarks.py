@@ -1,7 +1,7 @@
-"""Rows seen through landmarks: some rows Y, and what every row has in common with them.
+"""Landmarks: some rows Y, and the kernel k(x, Y) of every row with them.
 
-With φ the kernel's own features, k(x, y) = φ(x) · φ(y), what is known of φ(x) is k(x, Y). It is
-worked out exactly and a chunk of rows at a time, so that of k(X, Y) no more is there at once than
+With φ the kernel's own features, k(x, y) = φ(x) · φ(y), all that is used of φ(x) is k(x, Y). It is
+computed exactly and a chunk of rows at a time, so that no more of k(X, Y) is in memory at once than
 is asked for.
 
 **The span of φ(Y)** (:class:`Span`). With K = k(Y, Y) and R = K^{-½}, φ(Y) R is an orthonormal
@@ -10,7 +10,7 @@ basis of the span, since R' φ(Y)' φ(Y) R = R' K R is the identity. In it a row
 orthogonal to the span, has the squared length k(x, x) - |π(x)|².
 
 **A sketch** (:class:`CountSketch`; Clarkson & Woodruff 2013) adds up n rows of weights w in p
-places: T (n, p) has in line i one entry, w_i^½ s_i in column c_i, with a random sign s_i and a
+places: T (n, p) has in row i one entry, w_i^½ s_i in column c_i, with a random sign s_i and a
 random c_i. So (T T')_ij = (w_i w_j)^½ s_i s_j where c_i = c_j, and
 
     E[T T'] = diag(w),    E |A T T' A' - A diag(w) A'|² <= (2 / p) |A diag(w)^½|⁴
@@ -77,7 +77,7 @@ class Span:
 
         It is D (D K D)^{-½}, with K = k(Y, Y) and D = diag(K)^-½: the points brought to length 1,
         since a short one would be lost in the rounding of long ones. The root is the symmetric one,
-        and so the same for everybody, whatever signs eigenvectors come in.
+        and so the same for everybody, whatever signs a solver gives eigenvectors.
         """
         scale = 1 / np.sqrt(self._lengths(self.points))
         gram = scale[:, None] * self.similarities(self.points) * scale
@@ -87,9 +87,9 @@ class Span:
         return np.asarray(scale[:, None] * root)
 
     def residuals(self, rows: FloatArray) -> FloatArray:
-        """k(x, x) - |π(x)|² for every row; exactly 0 where half the digits of it are lost.
+        """k(x, x) - |π(x)|² for every row; exactly 0 where half its digits are lost.
 
-        Those of a row in the span are all lost, and what rounding leaves is not to be drawn by.
+        For a row in the span all are lost, and rows must not be drawn by rounding errors.
         """
         own, root = self._lengths(rows), self.root
         inside = self._for_each(
@@ -130,7 +130,7 @@ class Span:
 
 @dataclass(frozen=True)
 class CountSketch:
-    """T: the column that each row goes to, and what it is multiplied by on the way."""
+    """T: the column that each row is added to, and the factor it is multiplied by."""
 
     width: int
     columns: IntArray
@@ -148,15 +148,15 @@ class CountSketch:
 
 
 def whitening(sketches: FloatArray) -> FloatArray:
-    """F = Σ^+ B', zeros left out, of a sketch B Σ A' that is given by its columns as lines."""
+    """F = Σ^+ B', without zeros, of the sketch B Σ A', whose columns are rows of ``sketches``."""
     singular, right = leading(sketches)
     return np.asarray(right / singular[:, None])
 
 
 def leading(matrix: FloatArray, count: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """The ``count`` largest singular values, or all, and their right vectors as lines.
+    """The ``count`` largest singular values, or all, and their right vectors as rows.
 
-    As far as they are more than rounding.
+    Those that are nothing but rounding are left out.
     """
     _, singular, right = np.linalg.svd(matrix, full_matrices=False)
     kept = np.flatnonzero(above_rounding(singular, max(matrix.shape)))[:count]

@@ -6,9 +6,9 @@ its part of M p, and S of them, by the two-term recurrence
 
     p <- z + b_n p,      z <- z - a_n M p,      n = 0..S-1,
 
-turn z into P(M) z with P(0) = 1: what users have in common stays, and a part of the disagreement
-that belongs to the eigenvalue l is multiplied by P(l). Wanted is a short P that is small on the
-spectrum.
+turn z into P(M) z with P(0) = 1: what users have in common stays, and the part of the disagreement
+that belongs to the eigenvalue l is multiplied by P(l). The aim is a P of few exchanges that is
+small on the spectrum.
 
 *Chebyshev's* is the best one where only an interval [low, high] is known to hold the spectrum. It
 never makes anything in (0, high] larger, so a wrong ``low`` costs time only. *Conjugate residuals*
@@ -26,7 +26,7 @@ from unpooled.kernels.linalg.products import dot
 from unpooled.types import FloatArray
 
 _ZERO = 1e-12
-"""Eigenvalues below are 0 but for rounding."""
+"""Eigenvalues below this are 0 but for rounding."""
 _EXACT = 1e-13
 
 
@@ -53,9 +53,10 @@ def chebyshev(low: float, high: float, passes: int) -> FloatArray:
 
 
 def passes_needed(low: float, high: float, theta: float) -> int:
-    """The smallest number of exchanges after which Chebyshev's polynomial is at most ``theta``:
-    with
-    T_S(x) = cosh(S arcosh x) and x = (high + low) / (high - low), where 1 / T_S(x) <= theta."""
+    """The least number S of exchanges after which Chebyshev's polynomial is at most ``theta``.
+
+    That is where 1 / T_S(x) <= theta, T_S(x) = cosh(S arcosh x), x = (high + low) / (high - low).
+    """
     if high - low <= _ZERO * high:
         return 1
     return max(1, math.ceil(math.acosh(1 / theta) / math.acosh((high + low) / (high - low))))
@@ -69,8 +70,8 @@ def widest(passes: int, theta: float, high: float = 2.0) -> FloatArray:
 
 
 def conjugate_residuals(spectrum: FloatArray, theta: float, most: int) -> FloatArray:
-    """The (a_n, b_n) by which the residual on the spectrum, from ones, comes down to ``theta``:
-    or ``most`` of them."""
+    """The (a_n, b_n) of the polynomial that is at most ``theta`` on the spectrum, or the first
+    ``most`` of them."""
     found: list[tuple[float, float]] = []
     r = p = np.ones_like(spectrum)
     b = 0.0
@@ -88,7 +89,7 @@ def conjugate_residuals(spectrum: FloatArray, theta: float, most: int) -> FloatA
 
 
 def shortest(spectrum: FloatArray, theta: float) -> FloatArray:
-    """The shorter of both for a graph whose eigenvalues but the 0 are given, ascending."""
+    """The shorter of both polynomials, for a graph with these eigenvalues, in ascending order."""
     spectrum = spectrum[spectrum > _ZERO]
     if not len(spectrum):
         return np.zeros((1, 2))  # nobody to average with

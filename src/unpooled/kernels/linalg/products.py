@@ -4,7 +4,7 @@ BLAS has kernels for every processor, and takes another one, which rounds differ
 factor is in Fortran order, strided, or a vector instead of a matrix of one column. So every factor
 is brought into C order first (:func:`unpooled.types.in_c_order`; nothing is copied that has it),
 and a transposed factor is transposed here, which tells BLAS to read it that way and moves nothing.
-Then the same numbers give the same bits, wherever they come from.
+Then the same numbers give the same bits, however they were stored.
 
 A row of a product may also be rounded differently depending on how many other rows there are, and
 where among them it stands: the last few go through another part of a kernel. Where a row must not

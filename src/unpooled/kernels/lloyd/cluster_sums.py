@@ -1,13 +1,13 @@
-"""Sums of one table's clusters while rows change their labels, at the cost of what changes.
+"""Sums of one table's clusters, kept up to date as rows change their labels.
 
-Of each cluster's rows there are Σ w x, Σ w |x - a|² and Σ w, where the anchor a is the centre of
-the round in which they were added up. A row that changes its cluster is taken from one and added to
-the other, and for a centre c,
+For each cluster there are Σ w x, Σ w |x - a|² and Σ w over its rows, where the anchor a is the
+centre of the round in which all rows were last added up. A row that changes its cluster is taken
+off the sums of one and added to those of the other. For a centre c,
 
     Σ w |x - c|² = Σ w |x - a|² - 2 (c - a).(Σ w x - a Σ w) + |c - a|² Σ w.
 
-Both lose digits: where what came and went, or the terms of the formula, are large by what is left,
-all is added up anew.
+Both lose digits where what came and went, or a term of this formula, is large compared with the
+result. There all rows are added up again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from unpooled.kernels.linalg.segments import sums_by_label
 from unpooled.parallel import in_chunks
 from unpooled.types import Body, FloatArray, IntArray, Rows, take_rows
 
-_LOSS = 16.0
-"""How many times larger than a result the numbers may be from which it is found."""
+_CANCELLATION = 16.0
+"""How many times larger than a result the numbers may be whose difference it is."""
 _MANY = 0.25
 """The share of rows beyond which it is quicker to add up all of them than those that have moved."""
 
 
 class KeptSums(NamedTuple):
-    """What is in the clusters."""
+    """The sums of all clusters, and which rows they are of."""
 
     members: Labels
     """(n) The cluster of each row; -1 for none."""
@@ -39,11 +39,11 @@ class KeptSums(NamedTuple):
     totals: FloatArray
     """(K, d + 2) Σ w x, Σ w |x - a|² and Σ w."""
     passed: FloatArray
-    """(K, 2) The latter two of all rows that came or went since they were added up."""
+    """(K, 2) Σ w |x - a|² and Σ w over all rows that came or went since all were added up."""
 
     @classmethod
     def kept(cls, state: Body, rows: Rows, centers: FloatArray) -> KeptSums | None:
-        """What a state has of a round with as many centres, if anything."""
+        """Those of a state with as many rows and centres, if it has any."""
         (n, d), k = rows.shape, len(centers)
         if "labels" in state and "members" not in state:
             state = {**state, "members": state["labels"]}
@@ -59,7 +59,7 @@ def updated_sums(
     centers: FloatArray,
     last: KeptSums | None,
 ) -> tuple[KeptSums, FloatArray]:
-    """What is in the clusters with these labels, and Σ w |x - c|² of each; -1 is no cluster."""
+    """The sums of clusters with these labels, and Σ w |x - c|² of each; -1 is no cluster."""
     if last is not None:
         moved = np.flatnonzero(last.members != labels)
         if len(moved) <= _MANY * len(rows):
@@ -78,7 +78,7 @@ def updated_sums(
 def _after(
     rows: Rows, weights: FloatArray, labels: Labels, moved: IntArray, last: KeptSums
 ) -> KeptSums:
-    """Once some rows have gone from one cluster to another."""
+    """The sums after the ``moved`` rows have gone from one cluster to another."""
     totals, passed = last.totals.copy(), last.passed.copy()
 
     def part(span: slice) -> tuple[FloatArray, FloatArray]:
@@ -103,7 +103,7 @@ def _totals(
     labels = members.astype(np.int64)
     sums, counts = sums_by_label(rows, weights, labels, len(anchors))
     squared = weights * squared_to_own(rows, anchors, labels)
-    # One place further, for the label -1.
+    # Counted from label -1 on, which is left out.
     squares = np.bincount(labels + 1, squared, len(anchors) + 1)[1:]
     return np.column_stack([sums, squares, counts])
 
@@ -112,9 +112,9 @@ def _scatter(found: KeptSums, centers: FloatArray) -> FloatArray | None:
     """Σ w |x - c|² of each cluster; None if too many digits are lost, here or in the totals."""
     anchors, squares, counts = found.anchors, found.totals[:, -2], found.totals[:, -1]
     moves = centers - anchors
-    way, length = lengths(moves), lengths(anchors)
+    moved, length = lengths(moves), lengths(anchors)
     about = found.totals[:, :-2] - counts[:, None] * anchors
-    scatter = squares - 2.0 * dots(moves, about) + counts * way**2
-    terms = squares + found.passed[:, 0] + counts * way * (way + 4.0 * length)
-    sure = (terms <= _LOSS * scatter) & (found.passed[:, 1] <= _LOSS * counts)
+    scatter = squares - 2.0 * dots(moves, about) + counts * moved**2
+    terms = squares + found.passed[:, 0] + counts * moved * (moved + 4.0 * length)
+    sure = (terms <= _CANCELLATION * scatter) & (found.passed[:, 1] <= _CANCELLATION * counts)
     return np.asarray(scatter) if sure.all() else None

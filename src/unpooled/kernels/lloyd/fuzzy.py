@@ -32,8 +32,8 @@ def fuzzy_c_means(
 ) -> tuple[FloatArray, FloatArray]:
     """Alternates u and c_k = Σ w u^m x / Σ w u^m until no centre moves further than ``tol``.
 
-    The centres, and the divisors that belong to them; a centre without any weight stays. To begin
-    with centres that are no numbers is a ValueError.
+    Returns the centres and the divisors they were found with; a centre without any weight stays.
+    Centres to begin with that are not finite raise a ValueError.
     """
     centers = np.asarray_chkfinite(centers)
     for _ in range(steps):
@@ -52,9 +52,9 @@ def fuzzy_cost(
     """Σ w Σ_k u^m |x - c_k|²: what fuzzy c-means lowers."""
 
     def part(span: slice) -> float:
-        paid = _degrees(rows[span], centers, fuzzifier)
-        paid *= cdist(centers, rows[span], "sqeuclidean")
-        return dot(paid.sum(axis=0), weights[span])
+        costs = _degrees(rows[span], centers, fuzzifier)
+        costs *= cdist(centers, rows[span], "sqeuclidean")
+        return dot(costs.sum(axis=0), weights[span])
 
     return sum(in_chunks(part, (len(rows), rows.shape[1] + 4 * len(centers))))
 

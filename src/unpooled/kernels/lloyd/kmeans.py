@@ -1,9 +1,9 @@
 """k-means of one table: scikit-learn's, with its corner cases settled.
 
-Lloyd's iteration and restarts are scikit-learn's, or for long work their compiled equal. What is
-added here is what a party with few, repeated or weightless rows needs, and centres that are exactly
-the means of the rows labelled with them: what a party says about a cluster is then true of its
-rows.
+Lloyd's iteration and restarts are scikit-learn's, or for many restarts the same in compiled code
+(:mod:`unpooled.kernels.compiled.restarts`). Added here are cases of few, repeated or weightless
+rows, and centres that are exactly the means of the rows with their labels: so what a party sends
+about a cluster is true of its rows.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from unpooled.kernels.lloyd.seeding import Seeding
 from unpooled.types import FloatArray, IntArray
 
 WORTH_COMPILING: float = 50_000
-"""Seeds of all starts on all tables of a study from which on these are run by compiled code
-(:mod:`unpooled.kernels.compiled.restarts`). That takes half a second to load, and some more to
-compile the first time ever; of 40 µs or more that scikit-learn takes around the arithmetic for each
-seed, little is left."""
+"""The number of seeds, of all starts on all tables of a study, from which on compiled code runs
+them. It takes half a second to load, and some more to compile the first time ever; scikit-learn
+takes 40 µs or more for each seed beside the arithmetic, compiled code next to nothing."""
 _LONG = 4096
 """Rows of a table on which matrix products, as in scikit-learn, are as fast as compiled code."""
 
@@ -50,8 +49,8 @@ def cluster(
 
     There are as many centres as were asked for, or as many as there are distinct rows; none is
     without rows. Rows of weight zero are as good as absent. ``tables`` is how many such tables the
-    whole study clusters. All parties know that, so it does not depend on who runs where in which
-    way this one is clustered.
+    whole study clusters: all parties know it, so all agree on whether compiled code is used,
+    whichever of them run in one process.
     """
     there = weights > 0
     if not there.all():
@@ -92,14 +91,14 @@ def renumbered(labels: IntArray, kept: IntArray) -> IntArray:
 def scatter_of(rows: FloatArray, weights: FloatArray, found: Clustering) -> FloatArray:
     """Σ w |x - c|² over the rows of each centre."""
     squared = weights * squared_to_own(rows, found.centers, found.labels)
-    # One place further, for the label -1.
+    # Counted from label -1 on, which is left out.
     sums = np.bincount(found.labels + 1, squared, len(found.centers) + 1)[1:]
     return sums.astype(np.float64)
 
 
 def distinct_rows(rows: FloatArray, most: int) -> tuple[FloatArray, IntArray] | None:
-    """The distinct rows and which of them each row is, if there are at most ``most`` of them."""
-    few = rows[: 4 * most + 1]  # by which it is almost always settled
+    """The distinct rows and which of them each row equals; None if there are more than ``most``."""
+    few = rows[: 4 * most + 1]  # these almost always show that there are more
     with np.errstate(over="ignore", invalid="ignore"):
         sums = few.sum(axis=1)  # rows differ where these do
     if len(np.unique(sums)) > most:

@@ -1,15 +1,15 @@
-"""k-median of one table: rows pay w |x - c|, not its square, for their nearest centre c.
+"""k-median of one table: a row costs w |x - c|, not its square, with c its nearest centre.
 
 Like k-means it alternates two steps that never raise the cost. Rows go to their nearest centre;
-then each centre moves towards the geometric median of its rows, the y that minimises
-sum over r of w_r |x_r - y|, by a step of Weiszfeld's iteration as mended by Vardi & Zhang (2000)::
+then each centre moves towards the geometric median of its rows, the y that minimises the sum over r
+of w_r |x_r - y|, by a step of Weiszfeld's iteration as corrected by Vardi & Zhang (2000)::
 
     T = (sum w_r x_r / |x_r - y|) / (sum w_r / |x_r - y|)    over rows that are not at y
     R = |sum w_r (x_r - y) / |x_r - y||                      the same rows' pull
     y <- y + max(0, 1 - W / R) (T - y)                       W: the weight of the rows at y
 
-Weiszfeld's T divides by zero at a row, and all starts are rows. The mended step stays there only if
-the row is the median, that is if the others' pull R is at most its weight W.
+Weiszfeld's T divides by zero at a row, and all starts are rows. The corrected step stays there only
+if the row is the median, that is if the others' pull R is at most its weight W.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from unpooled.kernels.lloyd.kmeans import Clustering, distinct_rows
 from unpooled.types import FloatArray, IntArray
 
 _SAME = 1e-12
-"""A row within this part of the data's extent of a centre is at it: 1 / distance says nothing."""
+"""A row this near to a centre, as a part of the data's extent, is at it: 1 / distance would be
+nothing but rounding."""
 _FINISHES = 10
 _ROUGH, _FINE = (1e-3, 50), (1e-8, 500)
 """When to stop, in finding the best start and in finishing it: after a step below this part of the
@@ -55,7 +56,7 @@ def _best(
         _descend(rows, weights, _seeds(rows, weights, n_clusters, rng), *_ROUGH)
         for _ in range(n_init)
     ]
-    centers = min(runs, key=lambda own: _paid(rows, weights, own).sum())
+    centers = min(runs, key=lambda own: _costs(rows, weights, own).sum())
     for _ in range(_FINISHES):
         before = centers
         centers = _on_rows(rows, weights, _descend(rows, weights, centers, *_FINE))
@@ -69,14 +70,14 @@ def _best(
 def _seeds(
     rows: FloatArray, weights: FloatArray, n_clusters: int, rng: np.random.Generator
 ) -> FloatArray:
-    """k-means++ for this cost: each further centre is a row drawn in proportion to what it pays."""
+    """k-means++ for this cost: each further centre is a row drawn in proportion to its cost."""
     distance = np.full(len(rows), np.inf)
-    paid = weights
+    costs = weights
     chosen = []
     for _ in range(n_clusters):
-        chosen.append(int(rng.choice(len(rows), p=paid / paid.sum())))
+        chosen.append(int(rng.choice(len(rows), p=costs / costs.sum())))
         distance = np.minimum(distance, np.sqrt(squared_distance(rows, rows[chosen[-1]])))
-        paid = weights * distance
+        costs = weights * distance
     return rows[chosen]
 
 
@@ -89,8 +90,8 @@ def _descend(
         moved = _step(rows, weights, labels, centers, _SAME * extent)
         empty = np.flatnonzero(np.bincount(labels, minlength=len(centers)) == 0)
         if len(empty):
-            # As k-means does: a centre without rows starts again at a row that pays most.
-            dearest = np.argsort(-_paid(rows, weights, centers), kind="stable")
+            # As k-means does: a centre without rows starts again at a row that costs most.
+            dearest = np.argsort(-_costs(rows, weights, centers), kind="stable")
             moved[empty] = rows[dearest[: len(empty)]]
         far = np.abs(moved - centers).max()
         centers = moved
@@ -102,7 +103,7 @@ def _descend(
 def _step(
     rows: FloatArray, weights: FloatArray, labels: IntArray, centers: FloatArray, same: float
 ) -> FloatArray:
-    """One mended Weiszfeld step for every centre; see above."""
+    """One corrected Weiszfeld step for every centre; see above."""
     away = rows - centers[labels]
     distance = lengths(away)
     here = distance <= same
@@ -130,7 +131,7 @@ def _on_rows(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> Floa
     return np.where(better[:, None], moved, centers)
 
 
-def _paid(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
+def _costs(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
     return weights * np.sqrt(squared_to_own(rows, centers, _nearest(rows, centers)))
 
 

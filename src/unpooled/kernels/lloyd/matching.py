@@ -1,4 +1,4 @@
-"""Which centres of one set are which of another."""
+"""Matching of two sets of centres one to one, and the mean of many matched sets."""
 
 from __future__ import annotations
 

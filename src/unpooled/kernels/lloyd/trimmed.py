@@ -9,7 +9,7 @@ from unpooled.kernels.linalg.products import dot
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster
 from unpooled.types import FloatArray
 
-_TURNS = 3
+_REPETITIONS = 3
 
 
 def trimmed(weights: FloatArray, far: FloatArray, budget: float) -> tuple[FloatArray, float]:
@@ -35,14 +35,15 @@ def trimmed_cluster(
 ) -> Clustering:
     """k-means of all but the share ``trim`` of the weight; what is left out has the label -1.
 
-    Seeds come from a k-means++ that never draws what would be left out: an outlier is far from
-    everything, so the ordinary one draws little else. From the cheapest of ``n_init`` sets of
-    seeds, leaving out the farthest and k-means (with ``n_init`` starts) of the rest take turns.
+    Seeds come from a k-means++ that never draws what would be left out: outliers are far from
+    everything, so an ordinary k-means++ would draw little else. Then, from the cheapest of
+    ``n_init`` sets of seeds, two steps alternate: leaving out the farthest weight, and k-means of
+    the rest with ``n_init`` starts.
     """
     budget = trim * float(weights.sum())
     seeds = (_seeds(points, weights, n_clusters, budget, rng) for _ in range(n_init))
     centers = min(seeds, key=lambda own: trimmed(weights, _far(points, own), budget)[1])
-    for _ in range(_TURNS):
+    for _ in range(_REPETITIONS):
         left, _ = trimmed(weights, _far(points, centers), budget)
         found = cluster(points, left, n_clusters, n_init, rng)
         centers = found.centers

@@ -214,7 +214,7 @@ class DGC(CentersProtocol):
         )
         t, y = 0, x
         while t < self.max_rounds:
-            if momentum is None and compiled.may_run_many and stopping.may_run_many_rounds:
+            if momentum is None and compiled.may_run_many_rounds and stopping.may_run_many_rounds:
                 units = pace * stopping.scale if stopping.window else np.ones(len(block))
                 residuals = np.array(stopping.largest_residuals)
                 rule = StoppingRule(stopping.window, self.tol, units, residuals)

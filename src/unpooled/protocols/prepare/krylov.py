@@ -29,7 +29,7 @@ import numpy as np
 from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
-from unpooled.kernels.linalg.lanczos import nystrom, orthonormal, residual
+from unpooled.kernels.linalg.lanczos import nystrom, orthonormal, ritz_residual
 from unpooled.kernels.linalg.products import matmul
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import FINITE, AtMost, Release
@@ -98,7 +98,7 @@ class BlockKrylov(Solver):
             values, onto = nystrom(basis, products, self.n_components)
             if not len(values):
                 raise ProtocolError("What parties sent does not add up to products of features.")
-            error = residual(basis, products, self.n_components)
+            error = ritz_residual(basis, products, self.n_components)
             yield Note(number, {"rank": np.array(len(values)), "error": np.array(error)})
             vectors = orthonormal(answer, basis)
             if not vectors.shape[1]:

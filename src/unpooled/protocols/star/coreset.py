@@ -34,7 +34,13 @@ import numpy as np
 from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.lloyd import kmeans, kmedian
-from unpooled.kernels.lloyd.coreset import Part, draw, prices, shares, without_negatives
+from unpooled.kernels.lloyd.coreset import (
+    CoresetPart,
+    draw_coreset,
+    row_costs,
+    shares,
+    without_negatives,
+)
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
@@ -108,12 +114,12 @@ class CoresetKMeans(StarProtocol):
         costs = np.array([_finite(name, reply["cost"]) for name, reply in replies.items()])
         allotted = allotments(replies, costs, self.coreset_size, rng)
         replies = yield Ask("coreset", {"total": np.array([costs.sum()]), **allotted})
-        parts = [Part(**reply) for reply in replies.values()]
+        parts = [CoresetPart(**reply) for reply in replies.values()]
         rows, weights = _union([without_negatives(part) for part in parts])
         if not (weights > 0).any():
             raise InputError("No party has a row of positive weight; give at least one.")
         centers = self._cluster(rows, weights, rng).centers
-        paid = weights * prices(rows, centers, self._power)[0]
+        paid = weights * row_costs(rows, centers, self._power)[0]
         yield Note(0, {"received": np.array(len(rows)), "cost": np.array(paid.sum())})
         return {
             "centers": centers,
@@ -132,7 +138,7 @@ class CoresetKMeans(StarProtocol):
             centers, cost = rows, 0.0
         else:
             centers = self._cluster(rows, weights, rng).centers
-            cost = float((weights * prices(rows, centers, self._power)[0]).sum())
+            cost = float((weights * row_costs(rows, centers, self._power)[0]).sum())
         together = np.where(data.weights > 0, 0, -1)
         return Summary({"cost": np.array([cost])}, together), {"centers": centers}
 
@@ -141,7 +147,7 @@ class CoresetKMeans(StarProtocol):
     ) -> Answer:
         share = own_share(data.name, body, self.coreset_size)
         rate = float(body["total"][0]) / self.coreset_size
-        part = draw(
+        part = draw_coreset(
             *with_weight(data),
             state["centers"],
             self._power,
@@ -193,7 +199,7 @@ def with_weight(data: PartyData) -> tuple[FloatArray, FloatArray]:
     return (rows, data.weights) if there.all() else (rows[there], data.weights[there])
 
 
-def _union(parts: list[Part]) -> tuple[FloatArray, FloatArray]:
+def _union(parts: list[CoresetPart]) -> tuple[FloatArray, FloatArray]:
     """All parts' rows and centres, and what each counts."""
     rows = [table for part in parts for table in (part.rows, part.centers)]
     weights = [column for part in parts for column in (part.weights, part.center_weights)]

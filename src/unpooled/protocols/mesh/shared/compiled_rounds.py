@@ -143,7 +143,7 @@ class CompiledRounds:
         return costs(self._state, self._flat(x), self._rule(self._block.neighbourhood.links))
 
     @property
-    def may_run_many(self) -> bool:
+    def may_run_many_rounds(self) -> bool:
         """Whether many rounds may be run in one call."""
         graph = self._block.graph
         connected = graph.components.max(initial=0) == 0
