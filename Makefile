@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests run beside each other: more threads than one in each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test quick lint interpreted test-long test-deps install bench bench-all fuzz docs clean
+.PHONY: demo test quick lint interpreted test-long test-deps install bench bench-all fuzz docs pages clean
 
 demo: .venv/.demo
 	$(BIN)/unpooled demo
@@ -62,6 +62,10 @@ fuzz: .venv/.fuzz
 
 MODULES = $(shell cd src && find unpooled -name '*.py' ! -name '__main__.py' | sort \
   | sed 's,/__init__,,; s,\.py$$,,; s,/,.,g')
+# What of README.md, ARCHITECTURE.md and docs/API.md follows from the code.
+pages: .venv/.test
+	$(BIN)/python -m tests.pages
+
 docs: .venv/.test
 	$(BIN)/pdoc --docformat numpy --template-directory docs --output-directory build/docs $(MODULES)
 

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
-from pathlib import Path
+import tomllib
 from types import ModuleType
 
 import pytest
 
 import unpooled
-
-ROOT = Path(__file__).parent.parent
-PUBLIC = (
-    *("unpooled", "unpooled.adapters.flower", "unpooled.baselines", "unpooled.datasets"),
-    *("unpooled.deep", "unpooled.estimators", "unpooled.graphs", "unpooled.image_sets"),
-    *("unpooled.losses", "unpooled.messages", "unpooled.metrics", "unpooled.partition"),
-    *("unpooled.persistence", "unpooled.preprocessing", "unpooled.privacy"),
-    *("unpooled.simulate", "unpooled.testing"),
-)
+from tests.pages import PAGES, PUBLIC, ROOT, SOURCE
 
 
 def exported(module: ModuleType) -> list[str]:
@@ -43,17 +34,21 @@ def test_all_is_what_the_module_has(name: str) -> None:
     assert own <= set(names), f"{name}.__all__ lacks {sorted(own - set(names))}"
 
 
-def listed() -> dict[str, list[str]]:
-    text = (ROOT / "docs" / "API.md").read_text()
-    sections = re.findall(r"^## `([\w.]+)`\n\n(.*?)\n\n", text + "\n", re.DOTALL | re.MULTILINE)
-    return {module: sorted(re.findall(r"`(\w+)`", names)) for module, names in sections}
-
-
-def test_the_public_api_is_listed_in_one_place() -> None:
-    found = {name: exported(importlib.import_module(name)) for name in PUBLIC}
-    assert listed() == found
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_up_to_date(page: str) -> None:
+    assert (ROOT / page).read_text() == PAGES[page](), "run `make pages`"
 
 
 def test_submodules_that_are_reachable_are_public() -> None:
     reachable = {f"unpooled.{name}" for name in unpooled._SUBMODULES}
     assert reachable - {"unpooled.protocols"} <= set(PUBLIC)
+
+
+def test_every_star_algorithm_is_in_the_contract_of_independence() -> None:
+    """import-linter takes names, not patterns; the shared parts and the base are no algorithms."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = {own["name"]: own for own in project["tool"]["importlinter"]["contracts"]}
+    listed = contracts["Star algorithms import no other, but for the start they name"]["modules"]
+    files = (SOURCE / "protocols" / "star").glob("*.py")
+    names = {file.stem for file in files} - {"__init__", "base"}
+    assert set(listed) == {f"unpooled.protocols.star.{name}" for name in names}

@@ -84,12 +84,6 @@ def test_a_new_method_is_in_the_readmes_table(added: Any) -> None:
     assert line in catalog.readme_table("star").splitlines()
 
 
-def test_the_readme_has_the_tables() -> None:
-    text = (ROOT / "README.md").read_text()
-    for role in ("star", "mesh"):
-        assert catalog.readme_table(role) in text
-
-
 @pytest.mark.parametrize("method", catalog.METHODS, ids=lambda method: method.name)
 def test_a_method_discloses_what_its_entry_says(method: Method) -> None:
     if not method.samples:

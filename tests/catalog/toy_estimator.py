@@ -22,6 +22,11 @@ class ToyMean(StarEstimator):
         Whether to print what is noted of every round.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (K, d)
+        The centres.
     """
 
     def __init__(

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.data.parties import PartyData
-from unpooled.messages.message import Ask, Summary
+from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, Release
-from unpooled.protocols.prepare.moments import used_weights, weighted_sum
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
+from unpooled.protocols.star.shared.weighted_sums import used_weights, weighted_sum
 from unpooled.types import Body
 
 
@@ -36,6 +36,7 @@ class ToyMean(StarProtocol):
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         reply = yield Ask("mean")
+        yield Note(0, {"count": reply["count"]})  # for the screen and history_; it never leaves
         mean = reply["total"] / np.maximum(reply["count"], 1.0)
         return {"centers": mean + np.arange(float(self.n_clusters))[:, None]}
 

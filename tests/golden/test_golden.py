@@ -36,7 +36,7 @@ def test_estimators_give_what_they_gave() -> None:
 
 def _compare(found: dict[str, np.ndarray], wanted: object) -> None:
     kept = {name: value for name, value in golden().items() if wanted(name)}  # type: ignore[operator]
-    assert kept.keys() == found.keys()
+    assert kept.keys() <= found.keys()  # a new method has none to compare with
     for name, value in kept.items():
         field = name.rpartition(" | ")[2]
         if field in NOT_COMPARED:

@@ -221,7 +221,7 @@ class MeshPeer:
         self._fresh = False
         open_ = list(self.neighbours.values())
         while open_ := [other for other in open_ if not self._theirs.resolved(other, n, post)]:
-            hoped_for = [o for o in open_ if self._termination.worth_waiting(o, now)]
+            hoped_for = [o for o in open_ if o.worth_waiting(now, self._timing.patience)]
             heard = max([began, *[other.heard_at for other in hoped_for]])
             deadline = min(heard + silence, last_call)
             if now >= deadline:

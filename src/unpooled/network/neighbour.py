@@ -62,6 +62,12 @@ class Neighbour:
     silent: Spans = field(default_factory=list)
     """Exchanges in which it was not heard."""
 
+    def worth_waiting(self, now: float, patience: float) -> bool:
+        """Whether something may still come from it: it has neither left nor been given up."""
+        if self.left is not None:
+            return False
+        return self.lost_since is None or now - self.lost_since < patience
+
     def ended_before(self, n: int) -> bool:
         """Whether exchange n comes after the last it took part in."""
         return self.ended is not None and n > self.ended

@@ -29,7 +29,6 @@ from unpooled.messages.message import Ask, Message, Note, Post, Reply
 from unpooled.network.link import Received, Refused, Up
 from unpooled.network.node import Left, Node, decode_text
 from unpooled.network.star_kinds import (
-    AGAIN,
     BYE,
     HERE,
     MEMBERS,
@@ -47,6 +46,8 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.coordinator import CoordinatorRuntime, Exchange
 from unpooled.types import Body, PartyId
 
+_REPEAT = 1.0
+"""Seconds after which a question without an answer is repeated, or more if it is a large one."""
 _LARGE = 1_000_000
 """Bytes for which a second is due, lest a network be sent again and again while it is trained."""
 
@@ -133,7 +134,7 @@ class StarCoordinator:
         end, again = monotonic() + self._timing.round_timeout, 0.0
         while (now := monotonic()) < end and set(self.names) - self._done_with - set(self.left):
             if now >= again:
-                again = now + AGAIN
+                again = now + _REPEAT
                 self._send_all(message)
                 for name in set(self.names) - self._ready - self._done_with:
                     self._announce_run(name)
@@ -178,7 +179,7 @@ class StarCoordinator:
             self.node.send(name, plain, self.runtime.exchange)
         needed = self.runtime.needed
         began = now = monotonic()
-        pause = AGAIN * max(1.0, len(plain) / _LARGE)
+        pause = _REPEAT * max(1.0, len(plain) / _LARGE)
         again = now + pause
         gathering = self.runtime.exchange == len(self._journal.records)
         timeout = self._timing.patience if gathering else self._timing.round_timeout

@@ -10,5 +10,3 @@ MEMBERS = "_members"
 """The field of a result that says whose rows are in it; no protocol's fields begin like this."""
 RUN_LENGTH = 16
 """Bytes of a run's name."""
-AGAIN = 1.0
-"""Seconds after which a question without an answer is repeated, or more if it is a large one."""

@@ -34,7 +34,6 @@ from unpooled.network.link import Received, Refused
 from unpooled.network.node import Left, Node, encode_text, why_it_leaves
 from unpooled.network.refusal import OLDER
 from unpooled.network.star_kinds import (
-    AGAIN,
     BYE,
     COORDINATOR,
     HERE,
@@ -53,6 +52,9 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
 from unpooled.types import Body
+
+_POLL = 1.0
+"""Seconds after which a party looks whether the coordinator has been silent for too long."""
 
 
 class StarParty:
@@ -95,7 +97,7 @@ class StarParty:
         """The result, as far as parties get it."""
         silence = monotonic()
         while True:
-            event = self.node.poll(monotonic() + AGAIN)
+            event = self.node.poll(monotonic() + _POLL)
             if isinstance(event, Received):
                 silence = monotonic()
                 if event.message.kind == RESULT:

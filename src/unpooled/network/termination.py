@@ -59,7 +59,8 @@ class PeerTermination:
         patience = self._timing.round_timeout + self._timing.patience
         while True:
             now, known = monotonic(), self.membership.peers
-            there = [o for o in self._neighbours.values() if self.worth_waiting(o, now)]
+            others = self._neighbours.values()
+            there = [other for other in others if other.worth_waiting(now, self._timing.patience)]
             to_notify = [other for other in there if not known <= other.knows]
             if self.membership.complete and not to_notify:
                 break
@@ -75,12 +76,6 @@ class PeerTermination:
             handle(self._node.poll(probe))
             if self.membership.peers != known:
                 progress, probe = now, 0.0  # news is passed on at once
-
-    def worth_waiting(self, other: Neighbour, now: float) -> bool:
-        """Whether something may still come from this neighbour."""
-        if other.left is not None:
-            return False
-        return other.lost_since is None or now - other.lost_since < self._timing.patience
 
     def send_notice(self, other: Neighbour, exchange: int, last_post: bytes) -> None:
         """Tells one neighbour that this peer has terminated before ``exchange``."""

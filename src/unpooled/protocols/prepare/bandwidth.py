@@ -22,9 +22,9 @@ from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import dot, matmul, squared_lengths
 from unpooled.messages.message import Ask, Note, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
-from unpooled.protocols.prepare.moments import used_weights, weighted_sum
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.protocols.star.shared.weighted_sums import used_weights, weighted_sum
 from unpooled.types import Body, FloatArray
 
 SPREAD_RELEASE = Release(

@@ -43,9 +43,9 @@ from unpooled.protocols.prepare.kernel import (
     finite,
     padded,
 )
-from unpooled.protocols.prepare.moments import used_weights
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
+from unpooled.protocols.star.shared.weighted_sums import used_weights
 from unpooled.types import Body, FloatArray
 
 MOST_FOR_GRAM = 1024

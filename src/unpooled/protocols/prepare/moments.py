@@ -17,21 +17,19 @@ Sent by a party: d + 1 numbers, then 2 d + 1. One of fewer rows than its minimum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from unpooled.data.parties import PartyData
-from unpooled.kernels.linalg.products import matmul
 from unpooled.messages.message import Ask, Summary
 from unpooled.messages.release import COLUMNS, FINITE, Release
-from unpooled.parallel import in_chunks
-from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.types import Body, FloatArray, IntArray
+from unpooled.protocols.star.shared.weighted_sums import used_weights, weighted_sum
+from unpooled.types import Body, FloatArray
 
 
 def deviation(moments: Body) -> FloatArray:
@@ -104,29 +102,3 @@ class Moments(StarProtocol):
             reply["sums"] = weighted_sum(data, weights, lambda rows: rows - origin)
             reply["squares"] = weighted_sum(data, weights, lambda rows: np.square(rows - origin))
         return Summary(reply, groups, remark), {}
-
-
-def used_weights(data: PartyData) -> tuple[FloatArray, IntArray, str]:
-    """The weights by which a party's rows count in sums over all of them, and their row groups.
-
-    Where its policy has a minimum that they do not reach, none counts.
-    """
-    known = enough_rows(data.weights, data.min_count)
-    weights = data.weights if known else np.zeros(len(data.weights))
-    remark = "" if known or not len(data.weights) else "held back: too few rows"
-    return weights, np.where(weights > 0, 0, -1), remark
-
-
-def weighted_sum(
-    data: PartyData, weights: FloatArray, of: Callable[[FloatArray], FloatArray]
-) -> FloatArray:
-    """Σ w f(x) over the party's rows, chunk by chunk."""
-
-    def part(span: slice) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):  # noticed where messages are checked
-            return matmul(weights[span], of(data.rows[span]))
-
-    total: FloatArray = np.zeros(data.rows.shape[1])
-    for own in in_chunks(part, data.rows.shape):
-        total += own
-    return total
