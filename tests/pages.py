@@ -75,11 +75,28 @@ def api() -> str:
     return "\n".join(parts)
 
 
+def readme_table(role: str) -> str:
+    """The README's table of the methods of one role."""
+    title, *facts = {
+        "star": ("with a coordinator", "rounds", "sent by a party"),
+        "mesh": ("peer to peer", "agreement of users"),
+    }[role]
+    lines = [f"| {title} | what it does | {' | '.join(facts)} | discloses |"]
+    lines.append("|---" * (len(facts) + 3) + "|")
+    for method in catalog.METHODS:
+        if method.role == role:
+            name = f"**`{method.name}`**" if method.first_to_try else f"`{method.name}`"
+            disclosed = ", ".join(method.discloses)
+            cells = (name, method.about, *method.costs, disclosed)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def readme() -> str:
     """README.md with its tables of methods."""
     text = (ROOT / "README.md").read_text()
     for role in ("star", "mesh"):
-        table = catalog.readme_table(role)
+        table = readme_table(role)
         start = text.index(table.split(" | ")[0])
         text = text[:start] + table + text[text.index("\n\n", start) :]
     return text

@@ -47,9 +47,14 @@ class Method:
     """What of the optional dependencies it needs."""
 
     @property
+    def class_name(self) -> str:
+        """The estimator's own name, without the submodule that exports it."""
+        return self.name.rpartition(".")[2]
+
+    @property
     def estimator(self) -> Any:
         """The class."""
-        return getattr(import_module(self.module), self.name.rpartition(".")[2])
+        return getattr(import_module(self.module), self.class_name)
 
     def protocols(self, parties: Any) -> dict[str, Any]:
         """The protocols of its samples, for these parties."""
@@ -352,20 +357,3 @@ def samples(parties: Any, role: str | None = None) -> Iterator[tuple[str, Any]]:
     for method in METHODS:
         if role in (None, method.role):
             yield from method.protocols(parties).items()
-
-
-def readme_table(role: str) -> str:
-    """The README's table of the methods of one role."""
-    title, *facts = {
-        "star": ("with a coordinator", "rounds", "sent by a party"),
-        "mesh": ("peer to peer", "agreement of users"),
-    }[role]
-    lines = [f"| {title} | what it does | {' | '.join(facts)} | discloses |"]
-    lines.append("|---" * (len(facts) + 3) + "|")
-    for method in METHODS:
-        if method.role == role:
-            name = f"**`{method.name}`**" if method.first_to_try else f"`{method.name}`"
-            disclosed = ", ".join(method.discloses)
-            cells = (name, method.about, *method.costs, disclosed)
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

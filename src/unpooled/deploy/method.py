@@ -35,7 +35,7 @@ _ELSEWHERE = {
 
 def _methods() -> dict[str, catalog.Method]:
     """The methods of the catalog, by the names of their classes."""
-    return {method.name.rpartition(".")[2]: method for method in catalog.METHODS}
+    return {method.class_name: method for method in catalog.METHODS}
 
 
 def estimator_class(method: str) -> Any:

@@ -10,7 +10,7 @@ from unpooled import catalog
 from unpooled.testing.conformance import Check, conformance
 
 EXPECTED_FAILURES: Mapping[str, Mapping[str, str]] = {
-    method.name.rpartition(".")[2]: method.expected_failures
+    method.class_name: method.expected_failures
     for method in catalog.METHODS
     if method.expected_failures
 }
