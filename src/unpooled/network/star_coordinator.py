@@ -24,7 +24,6 @@ import numpy as np
 
 from unpooled.errors import PolicyRefusal, QuorumLost, StateError, WireError
 from unpooled.messages.codec import Encoded, decode, encode
-from unpooled.messages.conform import lengths, misfit
 from unpooled.messages.message import Ask, Message, Note, Post, Reply
 from unpooled.network.link import Received, Refused, Up
 from unpooled.network.node import Left, Node, decode_text
@@ -88,8 +87,6 @@ class StarCoordinator:
         self.left: dict[PartyId, str] = {}
         """Who takes no part at all, and why."""
         self.runtime = CoordinatorRuntime(protocol, len(names), seed, self._take_note, quorum)
-        self._asks = {release.kind: release for release in protocol.asks}
-        self._releases = {release.kind: release for release in protocol.releases}
         self._protocol = protocol
         self._columns = n_columns
         self._timing = timing
@@ -287,8 +284,7 @@ class StarCoordinator:
         elif (message.kind, message.round) != (ask.kind, ask.round):
             wrong = f"{message.kind!r} of round {message.round}"
         else:
-            known = lengths(self._asks[ask.kind], ask.body)
-            wrong = misfit(self._releases[ask.kind], message.body, self._columns, lengths=known)
+            wrong = self.runtime.misfit(message, self._columns)
         if wrong is None:
             self._replies[name] = Encoded(message, event.plain)
             return

@@ -18,7 +18,8 @@ import numpy as np
 from unpooled.errors import ProtocolError, QuorumLost, UnpooledError
 from unpooled.messages.aggregate import aggregate
 from unpooled.messages.codec import encode
-from unpooled.messages.message import Ask, Note
+from unpooled.messages.conform import lengths, misfit
+from unpooled.messages.message import Ask, Note, Reply
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import STUDY
 from unpooled.protocols.pump import Pump
@@ -77,6 +78,7 @@ class CoordinatorRuntime:
         """Who answered: one line for each question so far, named by its kind and round."""
         generator = protocol.coordinator(np.random.default_rng([seed, n_parties]))
         self._pump: Pump[Ask] = Pump(generator, observe)
+        self._asks = {release.kind: release for release in protocol.asks}
         self._releases = {release.kind: release for release in protocol.releases}
         self._asked: set[tuple[str, int]] = set()
         self._ask: Ask | None = None
@@ -98,6 +100,14 @@ class CoordinatorRuntime:
         """How many answers are enough for the open question: the quorum, or all parties."""
         quorum = None if self._ask is None else self._ask.quorum
         return self.n_parties if quorum is None else quorum
+
+    def misfit(self, reply: Reply, n_columns: int) -> str | None:
+        """What of a reply to the open question is not as declared, as a clause; None if all is."""
+        ask = self._ask
+        if ask is None or ask.kind not in self._releases:
+            return "the protocol does not declare an answer"
+        known = lengths(self._asks[ask.kind], ask.body)
+        return misfit(self._releases[ask.kind], reply.body, n_columns, lengths=known)
 
     def begin(self, journal: Iterable[Exchange] = ()) -> Ask | None:
         """The first question, or the first that the journal has no answers to; None at the end."""

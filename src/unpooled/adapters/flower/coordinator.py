@@ -28,7 +28,6 @@ from unpooled.errors import (
     WireError,
 )
 from unpooled.messages.codec import decode, encode, encoded_size
-from unpooled.messages.conform import lengths, misfit
 from unpooled.messages.message import Ask, Note, Post, Reply
 from unpooled.privacy.traffic import Entry, Traffic
 from unpooled.runtime.agreement import Agreement
@@ -91,7 +90,7 @@ def run_star(
         questioner.wait()
         ask = coordinator.begin()
         while ask is not None:
-            replies, refusals = questioner.ask_all(ask, coordinator.exchange)
+            replies, refusals = questioner.ask_all(ask, coordinator)
             ask = coordinator.answered(replies, refusals)
     return Outcome(coordinator.result, questioner.traffic, answerers=coordinator.answerers)
 
@@ -125,8 +124,11 @@ class _Questioner:
                 return
             time.sleep(_POLL)
 
-    def ask_all(self, ask: Ask, exchange: int) -> tuple[dict[PartyId, Body], list[UnpooledError]]:
+    def ask_all(
+        self, ask: Ask, coordinator: CoordinatorRuntime
+    ) -> tuple[dict[PartyId, Body], list[UnpooledError]]:
         """The replies in party order, and why others did not reply."""
+        exchange = coordinator.exchange
         round = _Round(time.monotonic() + self._timeout, self._agreement.n_parties)
         nodes = list(self._grid.get_node_ids())
         for _ in range(_TRIES):
@@ -141,7 +143,7 @@ class _Questioner:
             self._recognise(arrived)
             self._count(ask, exchange, number, "down")
             try:
-                reply = _answer_in(arrived, ask, self._agreement)
+                reply = _answer_in(arrived, ask, coordinator, self._agreement.n_columns)
             except UnpooledError as refusal:
                 refusals.append(refusal)
                 continue
@@ -242,7 +244,9 @@ def _party_reply(message: Message, node: int, ask: Ask, n_parties: int) -> Party
     return reply
 
 
-def _answer_in(reply: PartyReply, ask: Ask, agreement: Agreement) -> Reply | None:
+def _answer_in(
+    reply: PartyReply, ask: Ask, coordinator: CoordinatorRuntime, n_columns: int
+) -> Reply | None:
     """The answer in a party's reply, None if it is withheld; its refusal is raised."""
     if reply.status == "refused":
         raise PolicyRefusal(reply.text)
@@ -254,7 +258,7 @@ def _answer_in(reply: PartyReply, ask: Ask, agreement: Agreement) -> Reply | Non
         answer = decode(reply.answer)
     except WireError as error:
         raise MalformedMessage(f"Party {reply.party} sent no message: {error}") from None
-    wrong = _misfit(answer, ask, agreement)
+    wrong = _misfit(answer, ask, coordinator, n_columns)
     if wrong is not None:
         raise MalformedMessage(
             f"Party {reply.party} did not answer {ask.kind!r} of round {ask.round}, since {wrong}; "
@@ -263,13 +267,10 @@ def _answer_in(reply: PartyReply, ask: Ask, agreement: Agreement) -> Reply | Non
     return answer  # type: ignore[return-value]
 
 
-def _misfit(reply: Ask | Reply | Post, ask: Ask, agreement: Agreement) -> str | None:
+def _misfit(
+    reply: Ask | Reply | Post, ask: Ask, coordinator: CoordinatorRuntime, n_columns: int
+) -> str | None:
     """What is wrong with an answer, as a clause."""
     if not isinstance(reply, Reply) or (reply.kind, reply.round) != (ask.kind, ask.round):
         return f"what it sent is no answer to it, but {reply.kind!r} of round {reply.round}"
-    asks = {release.kind: release for release in agreement.protocol.asks}
-    releases = {release.kind: release for release in agreement.protocol.releases}
-    if ask.kind not in releases:
-        return "the protocol does not declare an answer"
-    known = lengths(asks[ask.kind], ask.body)
-    return misfit(releases[ask.kind], reply.body, agreement.n_columns, lengths=known)
+    return coordinator.misfit(reply, n_columns)
