@@ -23,7 +23,6 @@ from unpooled import partition
 from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.messages.message import Ask, Reply, Summary
-from unpooled.messages.release import Release
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, Policy
 from unpooled.protocols.prepare.moments import Moments
@@ -38,6 +37,7 @@ from unpooled.protocols.star.one_shot import OneShotKMeans
 from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, run_star
+from unpooled.testing.wrapping import StarAround
 from unpooled.types import Body
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
@@ -155,21 +155,11 @@ def test_the_attack_works_where_nothing_stops_it() -> None:
 
 
 @dataclass(frozen=True)
-class Nosy(StarProtocol):
+class Nosy(StarAround):
     """A coordinator that asks whatever it likes, again and again, about centres of its own."""
 
-    inner: StarProtocol
     rows: np.ndarray
     said: dict[str, Summary] = field(default_factory=dict)
-    name = "nosy"
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        return self.inner.releases
-
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        return self.inner.asks
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         for number in range(12):

@@ -26,10 +26,11 @@ from unpooled.messages.conform import largest_size, lengths, misfit
 from unpooled.messages.message import Ask, Message, Post
 from unpooled.messages.release import Release
 from unpooled.privacy.policy import DEPLOYMENT, STUDY
-from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
-from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
+from unpooled.protocols.mesh.base import MeshProtocol
+from unpooled.protocols.star.base import StarProtocol
 from unpooled.simulate import Options, Run, run_mesh, run_star
 from unpooled.testing.layouts import LAYOUTS, fortran_order, handing_on, laid_out
+from unpooled.testing.wrapping import MeshAround, StarAround
 from unpooled.types import Body, all_rows
 
 
@@ -321,36 +322,18 @@ def _without_field(release: Release, name: str) -> Release:
 
 
 @dataclass(frozen=True)
-class _SilencedMesh(MeshProtocol):
-    inner: MeshProtocol
+class _SilencedMesh(MeshAround):
     declared: tuple[Release, ...]
-    name = "silenced mesh"
 
     @property
     def releases(self) -> tuple[Release, ...]:
         return self.declared
-
-    def peer(self, block: Block) -> Peer[Body]:
-        return self.inner.peer(block)
 
 
 @dataclass(frozen=True)
-class _SilencedStar(StarProtocol):
-    inner: StarProtocol
+class _SilencedStar(StarAround):
     declared: tuple[Release, ...]
-    name = "silenced star"
 
     @property
     def releases(self) -> tuple[Release, ...]:
         return self.declared
-
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        return self.inner.asks
-
-    def coordinator(self, rng: np.random.Generator) -> Coordinator:
-        return self.inner.coordinator(rng)
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        return self.inner.steps

@@ -13,9 +13,9 @@ import numpy as np
 
 from unpooled.data.parties import Parties, PartyData
 from unpooled.messages.message import Ask, Post, Summary
-from unpooled.messages.release import Release
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
+from unpooled.testing.wrapping import MeshAround, StarAround
 from unpooled.types import Array, Body
 
 Layout: TypeAlias = Callable[[Array], Array]
@@ -102,32 +102,16 @@ def _said(peer: Generator[Any, Any, Body], layout: Layout) -> Generator[Any, Any
 
 
 @dataclass(frozen=True)
-class _Mesh(MeshProtocol):
-    inner: MeshProtocol
+class _Mesh(MeshAround):
     layout: Layout
-    name = "laid out"
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        return self.inner.releases
 
     def peer(self, block: Block) -> Peer[Body]:
         return _said(self.inner.peer(block), self.layout)
 
 
 @dataclass(frozen=True)
-class _Star(StarProtocol):
-    inner: StarProtocol
+class _Star(StarAround):
     layout: Layout
-    name = "laid out"
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        return self.inner.releases
-
-    @property
-    def asks(self) -> tuple[Release, ...]:
-        return self.inner.asks
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         return _said(self.inner.coordinator(rng), self.layout)
