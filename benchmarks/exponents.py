@@ -105,7 +105,15 @@ def measured(runs: int) -> Curves:
 def fit(size: Size, key: tuple[str, str], rounds: int) -> None:
     rows, start = problem(size)
     groups = np.arange(len(rows)) % size.users
-    model = DGC(size.clusters, loss=key[0], init=start, max_rounds=rounds, tol=0.0)
+    model = DGC(
+        size.clusters,
+        loss=key[0],
+        rho=10.0,
+        init=start,
+        solver="plain",
+        max_rounds=rounds,
+        tol=0.0,
+    )
     model.fit(rows, groups=groups)
 
 

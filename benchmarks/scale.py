@@ -99,7 +99,15 @@ def measured(crowd: Crowd, runs: int) -> str:
     start = rows[np.random.default_rng(0).choice(len(rows), crowd.n_clusters, replace=False)]
 
     def fit(rounds: int) -> int:
-        model = DGC(crowd.n_clusters, graph=graph, init=start, max_rounds=rounds, tol=0.0)
+        model = DGC(
+            crowd.n_clusters,
+            graph=graph,
+            rho=10.0,
+            init=start,
+            solver="plain",
+            max_rounds=rounds,
+            tol=0.0,
+        )
         return model.fit(rows, groups=groups).n_rounds_
 
     @cache

@@ -118,7 +118,15 @@ def wide() -> Tables:
 
 
 def dgc(setting: Setting, rounds: int, loss: Any = "kmeans") -> DGC:
-    model = DGC(setting.k, rho=RHO, loss=loss, init=setting.start, max_rounds=rounds, tol=0.0)
+    model = DGC(
+        setting.k,
+        rho=RHO,
+        loss=loss,
+        init=setting.start,
+        max_rounds=rounds,
+        tol=0.0,
+        solver="plain",
+    )
     return model.fit(setting.rows, groups=setting.groups)
 
 
@@ -277,7 +285,7 @@ from time import perf_counter
 from sklearn.datasets import load_digits
 from unpooled import DGC
 rows = load_digits().data
-model = DGC(10, init=rows[:10], max_rounds=100, tol=0.0)
+model = DGC(10, rho=10.0, init=rows[:10], solver="plain", max_rounds=100, tol=0.0)
 began = perf_counter()
 model.fit([rows[user::10] for user in range(10)])
 print(perf_counter() - began)

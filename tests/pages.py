@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 from unpooled import catalog
+from unpooled.experiments.reproduction.registry import ENTRIES, OURS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "unpooled"
@@ -92,11 +95,38 @@ def readme_table(role: str) -> str:
     return "\n".join(lines)
 
 
+REPRODUCTION = ROOT / "docs" / "reproduction"
+VERDICT_COLUMNS = {
+    "agree or hold": ("agrees", "holds"),
+    "close": ("close",),
+    "better than printed": ("better",),
+    "differ, with evidence": ("worse", "higher", "lower", "does not hold"),
+}
+
+
+def science_table() -> str:
+    """How many of each paper's numbers and claims reproduce, as the committed pages have it."""
+    heads = ["paper", "tables and figures", "numbers and claims", *VERDICT_COLUMNS]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    counts: dict[str, Counter[str]] = {}
+    pages: Counter[str] = Counter()
+    for entry in ENTRIES.values():
+        file = REPRODUCTION / f"{entry.name}.json"
+        if entry.paper is not OURS and file.exists():
+            found = json.loads(file.read_text())
+            counts.setdefault(entry.paper.short, Counter()).update(found["verdicts"])
+            pages[entry.paper.short] += 1
+    for paper, verdicts in counts.items():
+        columns = [sum(verdicts[name] for name in names) for names in VERDICT_COLUMNS.values()]
+        cells = [paper, pages[paper], sum(columns), *columns]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
 def readme() -> str:
-    """README.md with its tables of methods."""
+    """README.md with its tables of methods and of verdicts."""
     text = (ROOT / "README.md").read_text()
-    for role in ("star", "mesh"):
-        table = readme_table(role)
+    for table in (readme_table("star"), readme_table("mesh"), science_table()):
         start = text.index(table.split(" | ")[0])
         text = text[:start] + table + text[text.index("\n\n", start) :]
     return text

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 import unpooled
-from unpooled.cli import EXPERIMENTS, demo, main
+from unpooled.cli import demo, main
 from unpooled.cli.progress import Screen
 from unpooled.errors import InputError
 from unpooled.kernels.compiled.ahead import compile_restarts, compile_rounds
@@ -76,10 +74,10 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_a_reader_that_leaves_is_no_error() -> None:
-    command = f"{sys.executable} -m unpooled.cli reproduce dgc-iris --runs 1 | head -n 1"
+    command = f"{sys.executable} -m unpooled.cli reproduce gossip-quality --runs 1 | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
-    assert done.stdout.startswith("Iris, ring of ten users")
+    assert done.stdout.startswith("$ unpooled reproduce gossip-quality")
 
 
 def test_a_live_line_has_nothing_of_others_that_a_terminal_obeys(
@@ -92,38 +90,6 @@ def test_a_live_line_has_nothing_of_others_that_a_terminal_obeys(
     said = capsys.readouterr().out
     assert said.startswith("North: warning: a \\x1b[31mred\\nline\n")
     assert said.count("\x1b") == said.count("\r\x1b[K") == 1  # its own, to begin the line anew
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_have_reports(name: str) -> None:
-    assert callable(import_module(EXPERIMENTS[name]).report)
-
-
-def test_reproduce_says_which_data_it_lacks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("UNPOOLED_DATA", raising=False)
-    assert main(["reproduce", "feca-ssets", "--runs", "1"]) == 2
-    said = capsys.readouterr()
-    assert said.out.startswith("$ unpooled reproduce feca-ssets --runs 1")
-    assert "name='s1' is unknown" in said.err
-
-
-def test_reproduce_says_which_extra_it_lacks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
-    ours = [name for name in sys.modules if re.match(r"unpooled\.(experiments\.)?deep\b", name)]
-    for name in ours:
-        monkeypatch.delitem(sys.modules, name)
-    for name in ("deep-digits", "deep-paper", "deep-table"):
-        assert main(["reproduce", name]) == 2
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert said.err == (
-            f"unpooled: {name} cannot be run: unpooled.deep needs PyTorch; run pip install "
-            "'unpooled[deep]'.\n"
-        )
 
 
 def test_demo_says_when_it_cannot_draw(tmp_path: Path) -> None:

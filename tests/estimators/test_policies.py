@@ -103,7 +103,7 @@ def test_kernel_k_means_finds_the_same_clusters_under_both_policies(
 
 def test_parties_may_have_policies_of_their_own() -> None:
     own = {"north": "study", "south": Deployment(min_count=31), "west": STUDY}
-    model = OneShotKMeans(3, policy=own, random_state=0).fit(TABLES)
+    model = OneShotKMeans(3, local_clusters=3, policy=own, random_state=0).fit(TABLES)
     assert list(model.remarks_) == ["south"]
     assert model.traffic_.table["floats_up"].tolist() == [9, 0, 9]
 

@@ -130,6 +130,7 @@ def test_tolerances(name: str, value: Any) -> None:
         ("FeCA", {"merge": "average"}, "merge='average' must be True or False"),
         ("FeCA", {"merge": 1}, "merge=1 must be True or False"),
         ("FeCA", {"merge": None}, "merge=None must be True or False"),
+        ("FeCA", {"remove": "never"}, "remove='never' must be True or False"),
         ("KFED", {"n_clusters": 7, "local_clusters": 2}, "local_clusters=2 at 3 parties makes few"),
         ("FuzzyCMeans", {"fuzzifier": 1}, "fuzzifier=1 must be a finite number greater than 1"),
         ("FuzzyCMeans", {"fuzzifier": 0.5}, "fuzzifier=0.5 must be"),

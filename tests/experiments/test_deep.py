@@ -15,7 +15,10 @@ from tests.sentences import refuses
 from unpooled.cli import main
 from unpooled.data.parties import Parties
 from unpooled.deep import ConvNet, DeepFeCA
-from unpooled.experiments.deep import digits, paper, table
+from unpooled.experiments.deep import digits, paper, table_3
+from unpooled.experiments.reproduction.registry import ENTRIES
+from unpooled.experiments.reproduction.running import reproduce
+from unpooled.experiments.reproduction.tasks import Results, Scale
 
 
 @pytest.fixture
@@ -103,28 +106,51 @@ def test_plans_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "dgc-iris has no plan" in capsys.readouterr().err
 
 
+def test_the_papers_table_3_is_complete() -> None:
+    rows = {row for row in table_3.DEEP_ROWS.values() if row}
+    for data, table in table_3.TABLE_3.items():
+        assert data in table_3.IMAGE_SETS
+        assert set(table) == rows
+        assert {len(texts.split()) for texts in table.values()} == {3}
+    assert table_3.TABLE_3["CIFAR-10"]["DeepFeCA"].split()[1] == "63.7"
+    assert table_3.TABLE_3["Tiny-ImageNet"]["k-FED"].split()[2] == "23.4"
+
+
+def test_models_of_table_3() -> None:
+    images = table_3.IMAGE_SETS["CIFAR-10"]
+    assert table_3.deep_model("k-FED", images).aggregation.local_clusters == 13
+    assert table_3.deep_model("untrained", images).rounds == 0
+    assert table_3.deep_model("DeepFeCA", images).n_prototypes == 128
+
+
+def test_the_page_says_which_results_were_taken_over(
+    small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale = Scale(2)
+    keys = [task.key for task in table_3.tasks(scale)]
+    assert len(keys) == 2 * (6 * 3 + 2)
+    assert {key.split("/")[-1] for key in keys} == {"1", "2"}
+    values = {key: {"linear": 40.0, "knn": 30.0, "nmi": 10.0} for key in keys}
+    found = table_3.page(scale, Results(values, {}))
+    assert "computed by this command" in found.conclusion
+    values[keys[0]] = {**values[keys[0]], "taken_over": True}
+    found = table_3.page(scale, Results(values, {}))
+    assert "1 of 40 results were taken over" in found.conclusion
+    notes = [part.note for part in found.parts if part.title == "CIFAR-100"]
+    assert "cifar-100-binary" in notes[0]
+    assert str(small_cifar) not in notes[0]
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:DeepFeCA found:sklearn.exceptions.ConvergenceWarning")
-def test_the_table(small_cifar: Path) -> None:
-    small = {"encoder": lambda: ConvNet(3, 2), "n_prototypes": 10, "rounds": 1}
-    lines = list(table.report(2, **small))
-    rows = [
-        line.split()
-        for line in lines
-        if any(line.startswith(name) for name in table.AGGREGATION_ROWS)
-    ]
-    assert len(rows) == 2 * 18 + 6 + 6  # runs, means, gaps
-    assert {row[-5] for row in rows[:36]} == {"1", "2"}
-    one, two = (float(row[-4]) for row in (rows[0], rows[18]))
-    mean, _, spread = rows[36][1:4]
-    assert float(mean) == pytest.approx((one + two) / 2, abs=0.11)
-    assert float(spread[:-1]) == pytest.approx(abs(one - two) / 2**0.5, abs=0.13)
-    assert rows[42][1:4] == ["+0.00", "±", "0.00"]  # DeepFeCA below itself
-    assert sum(line.startswith("pooled DeepCluster") for line in lines) == 3
+def test_table_3_in_quick(small_cifar: Path, tmp_path: Path) -> None:
+    page = reproduce(ENTRIES["deepfeca-table-3"], tmp_path / "out", quick=True, jobs=1)
+    assert page.counts()["not printed"] == 2
+    assert sum(page.counts().values()) == 5
 
 
 @pytest.mark.long
 def test_digits() -> None:
     lines = list(digits.report(1, encoder=tiny, rounds=1, epochs=1))
-    assert sum(line.startswith("DeepFeCA, ") for line in lines) == 4
-    assert sum(line.startswith("raw pixels, ") for line in lines) == 4
+    assert sum(line.startswith("DeepFeCA, ") for line in lines) == 6
+    assert sum(line.startswith("OneShotKMeans on raw pixels") for line in lines) == 3

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from unpooled import DGC, GossipKMeans
-from unpooled.cli import EXPERIMENTS
 from unpooled.experiments.gossip import faults, pictures, quality, rho, setting, table
 from unpooled.experiments.gossip.setting import DIGITS_REGULAR, IRIS, GossipRun
 from unpooled.experiments.gossip.traces import trace
+from unpooled.experiments.reproduction.registry import OWN
 from unpooled.simulate.faults import UserDown
 
 DONE = GossipRun(
@@ -135,5 +135,5 @@ def test_pictures(tmp_path: Path) -> None:
 
 
 def test_all_can_be_asked_for() -> None:
-    names = {name for name in EXPERIMENTS if name.startswith("gossip-")}
+    names = {name for name in OWN if name.startswith("gossip-")}
     assert names == {f"gossip-{it}" for it in ("faults", "pictures", "quality", "rho", "table")}

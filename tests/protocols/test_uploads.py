@@ -87,7 +87,7 @@ ONE_SHOT = {
     "FeCA, theoretical": (FeCA, {"radius": "theoretical", "merge": False, "n_init": 3}, D + 1),
     "KFED: d for each centroid": (KFED, {"local_clusters": K}, D),
     "MatchedAveraging: d for each centroid": (MatchedAveraging, {}, D),
-    "OneShotKMeans: d + 1 for each centroid": (OneShotKMeans, {}, D + 1),
+    "OneShotKMeans: d + 1 for each centroid": (OneShotKMeans, {"local_clusters": K}, D + 1),
 }
 
 

@@ -6,32 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 from unpooled import __version__
-from unpooled.cli import keys, network
-from unpooled.errors import InputError, TooFewParties, UnpooledError
+from unpooled.cli import keys, network, reproduce
+from unpooled.errors import TooFewParties, UnpooledError
 from unpooled.text import printable
-
-EXPERIMENTS = {
-    "deep-digits": "unpooled.experiments.deep.digits",
-    "deep-paper": "unpooled.experiments.deep.paper",
-    "deep-table": "unpooled.experiments.deep.table",
-    "dgc-iris": "unpooled.experiments.dgc.iris",
-    "feca-ssets": "unpooled.experiments.feca.ssets",
-    "gossip-faults": "unpooled.experiments.gossip.faults",
-    "gossip-pictures": "unpooled.experiments.gossip.pictures",
-    "gossip-quality": "unpooled.experiments.gossip.quality",
-    "gossip-rho": "unpooled.experiments.gossip.rho",
-    "gossip-table": "unpooled.experiments.gossip.table",
-    "kernel-compare": "unpooled.experiments.kernel.compare",
-    "kernel-paper": "unpooled.experiments.kernel.paper",
-    "kernel-shapes": "unpooled.experiments.kernel.shapes",
-    "oneshot-costs": "unpooled.experiments.feca.costs",
-}
-"""Names and the modules whose ``report(runs)`` yields lines."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,25 +57,10 @@ def _parser() -> argparse.ArgumentParser:
         help="where to draw (default: %(default)s)",
     )
     demo.set_defaults(run=_demo)
-    reproduce = commands.add_parser("reproduce", help="repeat a paper's experiment")
-    reproduce.add_argument("experiment", choices=EXPERIMENTS, help="which one")
-    reproduce.add_argument(
-        "--runs", type=_positive_number, default=10, metavar="N", help="runs (default: %(default)s)"
-    )
-    reproduce.add_argument(
-        "--plan", type=Path, metavar="FILE", help="for deep-paper: another plan than the paper's"
-    )
-    reproduce.set_defaults(run=_reproduce)
+    reproduce.add_reproduce(commands)
     keys.add_keys(commands)
     network.add_network(commands)
     return parser
-
-
-def _positive_number(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 # What a command needs is imported when it runs: `unpooled --help` stays quick.
@@ -104,17 +70,3 @@ def _demo(options: argparse.Namespace) -> None:
     from unpooled.cli.demo import demo
 
     demo(options.figure)
-
-
-def _reproduce(options: argparse.Namespace) -> None:
-    given = {}
-    if options.plan is not None:
-        if options.experiment != "deep-paper":
-            raise InputError(f"{options.experiment} has no plan; leave out --plan.")
-        given["plan"] = options.plan
-    try:
-        experiment = import_module(EXPERIMENTS[options.experiment])
-    except ImportError as error:  # an extra that is not installed
-        raise InputError(f"{options.experiment} cannot be run: {error}") from error
-    for line in experiment.report(options.runs, **given):
-        print(line, flush=True)

@@ -40,7 +40,7 @@ STAR = {
     "CoresetKMeans (sends rows)": CoresetKMeans(10, coreset_size=200, random_state=0),
 }
 MESH = {
-    name: DGC(10, loss=loss, rho=100.0, max_rounds=500, random_state=1)
+    name: DGC(10, loss=loss, max_rounds=500, random_state=1)
     for name, loss in (
         ("DGC, k-means loss", losses.SquaredEuclidean()),
         ("DGC, Huber loss", losses.Huber(delta=1.0)),
@@ -68,7 +68,7 @@ def demo(figure: Path) -> None:
         if name == next(iter(MESH)):
             print(
                 "\nPeer to peer on a ring, nobody in charge; neighbours send each other ten "
-                "centres a round\n(the start sends images that k-means++ picked as first centres):"
+                "centres a round\n(the start is made of clusters that they pass on along a tree):"
             )
         with _Waiting(f"{name} ..."):
             models[name] = model = clone(method).fit(X, groups=groups)

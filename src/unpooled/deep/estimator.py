@@ -42,6 +42,10 @@ class DeepFeCA(ImageModel):
     coordinator averages their networks. See :mod:`unpooled.deep.protocol`, also for what is
     disclosed: parties send whole networks.
 
+    Compare it with :class:`unpooled.OneShotKMeans` on the raw pixels, which can be as good or
+    better where parties differ much: on digits by Dirichlet(0.1) that has an NMI of 0.745, DeepFeCA
+    0.585 ("feca") and 0.674 ("one-shot"), means of three runs.
+
     ``X`` holds images: arrays (n, height, width) or (n, height, width, channels) with ``groups``,
     or one for each party in a list or dict; or tables with a row for each image.
 

@@ -44,7 +44,10 @@ BATCH_NORMS = ("pooled", "averaged")
 def aggregation_protocol(given: Any, n_clusters: int, parties: Parties) -> StarProtocol:
     """The protocol by which parties' centroids become ``n_clusters`` common ones."""
     if isinstance(given, str):
-        given = AGGREGATIONS[one_of("aggregation", given, tuple(AGGREGATIONS))]
+        given = clone(AGGREGATIONS[one_of("aggregation", given, tuple(AGGREGATIONS))])
+        if isinstance(given, OneShotKMeans):
+            # As many local prototypes as common ones, as the paper's methods have.
+            given.set_params(local_clusters=n_clusters)
     if not isinstance(given, StarEstimator) or isinstance(given, ImageModel):
         raise InputError(
             f"aggregation={given!r} is not known; give one of {', '.join(AGGREGATIONS)} or an "

@@ -42,7 +42,9 @@ class DeepCluster(DeepFeCA):
         return super().fit(_concatenated(X, 2), sample_weight=sample_weight)
 
     def _aggregation(self, n_clusters: int, parties: Parties) -> StarProtocol:
-        return OneShotKMeans(n_clusters, n_init=3)._protocol(n_clusters, parties)
+        return OneShotKMeans(n_clusters, local_clusters=n_clusters, n_init=3)._protocol(
+            n_clusters, parties
+        )
 
 
 def _concatenated(tables: Any, least: int) -> Any:

@@ -26,10 +26,11 @@ class ADMMKMeans(MeshEstimator):
     graph : str, networkx graph, adjacency matrix or None, default="ring"
         Which users are neighbours: "ring", "path", "star", "complete" or a graph; None for users
         that cluster in isolation.
-    init : str or array of shape (K, d) or (m, K, d), default="dkm+c"
-        Where centres start: "dkm+c", "tree", "k-means++", "random", or given for all users alike or
-        for each; "tree" merges parties' own clusters along a tree into centres from which all start
-        alike.
+    init : str or array of shape (K, d) or (m, K, d), default="tree"
+        Where centres start: "tree", "dkm+c", "k-means++", "random", or given for all users alike or
+        for each. "tree" makes centres of all parties' own clusters, which go along a tree, and all
+        start alike; the others, as published, draw rows, and centres of one number may start far
+        apart: users then end far above the cost of pooled k-means.
     init_rounds : int, default=3
         Exchanges of "dkm+c".
     max_rounds : int, default=1000
@@ -85,7 +86,7 @@ class ADMMKMeans(MeshEstimator):
         *,
         eta: Any = "auto",
         graph: Any = "ring",
-        init: Any = "dkm+c",
+        init: Any = "tree",
         init_rounds: int = 3,
         max_rounds: int = 1000,
         tol: float = 1e-6,

@@ -27,27 +27,30 @@ class DGC(MeshEstimator):
         The cost of a row at the centre nearest to it; objects are those of :mod:`unpooled.losses`.
     metric : "euclidean" or losses.Mahalanobis, default="euclidean"
         How distances are measured.
-    rho : float, default=10.0
-        How much users agree; centres differ by O(1/rho), and rounds needed grow with rho.
+    rho : float, default=100.0
+        How much users agree; centres differ by O(1/rho), and rounds needed grow with rho. It weighs
+        against the number of rows: with 10, users of some hundred rows each fit their own ones.
     graph : str, networkx graph, adjacency matrix or None, default="ring"
         Which users are neighbours: "ring", "path", "star", "complete" or a graph; None for users
         that cluster in isolation.
-    init : str or array of shape (K, d) or (m, K, d), default="dkm+c"
-        Where centres start: "dkm+c", "tree", "k-means++", "random", or given for all users alike or
-        for each; "tree" merges parties' own clusters along a tree into centres from which all start
-        alike.
+    init : str or array of shape (K, d) or (m, K, d), default="tree"
+        Where centres start: "tree", "dkm+c", "k-means++", "random", or given for all users alike or
+        for each. "tree" makes centres of all parties' own clusters, which go along a tree, and all
+        start alike; the others, as published, draw rows, and centres of one number may start far
+        apart: users then end far above the cost of pooled k-means.
     init_rounds : int, default=3
         Exchanges of "dkm+c".
     align : bool, default=False
         Whether parties whose starts differ number their centres alike before the first round, each
-        by matching them with those of its parent in a tree; False is "dkm+c" as published.
+        by matching them with those of its parent in a tree; False is "dkm+c" as published, and
+        after "tree" there is nothing to align.
     inner_steps : int, default=1
         Steps (each with an exchange) per assignment.
     step_size : float or "auto", default="auto"
         "auto" for a step by which the cost never rises.
-    solver : {"plain", "nesterov"}, default="plain"
-        The method as published, or the same cost and the same messages with momentum, which needs
-        far fewer rounds where rho is large; the cost may rise meanwhile.
+    solver : {"nesterov", "plain"}, default="nesterov"
+        The method as published ("plain"), or the same cost and the same messages with momentum,
+        which needs far fewer rounds where rho is large; the cost may rise meanwhile.
     max_rounds : int, default=1000
         Most rounds.
     tol : float, default=1e-6
@@ -107,14 +110,14 @@ class DGC(MeshEstimator):
         *,
         loss: Any = "kmeans",
         metric: Any = "euclidean",
-        rho: float = 10.0,
+        rho: float = 100.0,
         graph: Any = "ring",
-        init: Any = "dkm+c",
+        init: Any = "tree",
         init_rounds: int = 3,
         align: bool = False,
         inner_steps: int = 1,
         step_size: Any = "auto",
-        solver: str = "plain",
+        solver: str = "nesterov",
         max_rounds: int = 1000,
         tol: float = 1e-6,
         policy: Any = "study",

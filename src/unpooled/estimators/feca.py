@@ -26,6 +26,9 @@ class FeCA(StarEstimator):
         Clusters that parties look for; None: ``n_clusters``.
     radius : {"empirical", "theoretical"}, default="empirical"
         How radii are found: Algorithm 4 or Algorithm 3.
+    remove : bool, default=True
+        Whether parties remove centroids that fit many clusters (Algorithm 2); False is the paper's
+        ablation, which sends all of them.
     merge : bool, default=True
         Whether the close pair that justified a removal becomes one centroid; False is the loop as
         printed, which also deletes good centroids.
@@ -77,6 +80,7 @@ class FeCA(StarEstimator):
         *,
         local_clusters: int | None = None,
         radius: str = "empirical",
+        remove: bool = True,
         merge: bool = True,
         n_init: int | Literal["auto"] = 10,
         policy: Any = "study",
@@ -86,6 +90,7 @@ class FeCA(StarEstimator):
         self.n_clusters = n_clusters
         self.local_clusters = local_clusters
         self.radius = radius
+        self.remove = remove
         self.merge = merge
         self.n_init = n_init
         self.policy = policy
@@ -99,6 +104,7 @@ class FeCA(StarEstimator):
             radius=one_of("radius", self.radius, feca.RADII),
             merge=flag("merge", self.merge),
             n_init=options.starts(self.n_init),
+            remove=flag("remove", self.remove),
         )
 
     def _keep(self, result: Body) -> None:

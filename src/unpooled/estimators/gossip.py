@@ -19,10 +19,13 @@ from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 
 
 class GossipKMeans(MeshEstimator):
-    """Peer-to-peer k-means at the quality of pooled rows, in tens of exchanges.
+    """Peer-to-peer k-means at the quality of pooled rows.
 
-    Users merge a common start along a tree, then gossip the sums and weights of their clusters
-    between Lloyd steps: all of them end with the same centres, a Lloyd point of all rows. See
+    Users pass clusters of their rows up a tree, whose root makes a common start of them, then
+    gossip the sums and weights of their clusters between Lloyd steps: all of them end with the same
+    centres, a Lloyd point of all rows. Exchanges are tens where every user is a few links from
+    every other; they grow with the graph's diameter, on a ring of m users to about (3 + n) m/2 for
+    n Lloyd steps. See
     :mod:`unpooled.protocols.mesh.gossip` for how, what holds when users fail, and what neighbours
     can read. With a finite ``rho`` users keep centres of their own, as near to each other as
     ``rho`` asks for: the problem that :class:`unpooled.DGC` solves, in far fewer exchanges (see

@@ -20,15 +20,17 @@ class KarSwenson(MeshEstimator):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    rho : float, default=10.0
-        How much users agree; centres differ by O(1/rho), and rounds needed grow with rho.
+    rho : float, default=100.0
+        How much users agree; centres differ by O(1/rho), and rounds needed grow with rho. It weighs
+        against the number of rows: with 10, users of some hundred rows each fit their own ones.
     graph : str, networkx graph, adjacency matrix or None, default="ring"
         Which users are neighbours: "ring", "path", "star", "complete" or a graph; None for users
         that cluster in isolation.
-    init : str or array of shape (K, d) or (m, K, d), default="dkm+c"
-        Where centres start: "dkm+c", "tree", "k-means++", "random", or given for all users alike or
-        for each; "tree" merges parties' own clusters along a tree into centres from which all start
-        alike.
+    init : str or array of shape (K, d) or (m, K, d), default="tree"
+        Where centres start: "tree", "dkm+c", "k-means++", "random", or given for all users alike or
+        for each. "tree" makes centres of all parties' own clusters, which go along a tree, and all
+        start alike; the others, as published, draw rows, and centres of one number may start far
+        apart: users then end far above the cost of pooled k-means.
     init_rounds : int, default=3
         Exchanges of "dkm+c".
     step_size : float or "auto", default="auto"
@@ -81,9 +83,9 @@ class KarSwenson(MeshEstimator):
         self,
         n_clusters: int = 8,
         *,
-        rho: float = 10.0,
+        rho: float = 100.0,
         graph: Any = "ring",
-        init: Any = "dkm+c",
+        init: Any = "tree",
         init_rounds: int = 3,
         step_size: Any = "auto",
         max_rounds: int = 1000,

@@ -16,17 +16,21 @@ class OneShotKMeans(StarEstimator):
     """k-means in one message per party: centroids and counts, clustered again by the coordinator.
 
     **The first thing to try with a coordinator.** Every party sends, once, at most
-    ``local_clusters`` x (d + 1) numbers, or, with ``refine``, ``n_clusters`` x (d + 2) more in a
-    second round; see :mod:`unpooled.protocols.star.one_shot`.
+    ``local_clusters`` x (d + 1) numbers, by default 3 k (d + 1) or, where k is small, up to
+    64 (d + 1) of them; with ``refine`` k (d + 2) more in a second round. See
+    :mod:`unpooled.protocols.star.one_shot`.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
         Number of clusters; "auto": the coordinator chooses among 1..``max_clusters``.
     local_clusters : int, "auto" or None, default=None
-        Clusters that parties look for. None: ``n_clusters``, three times as many with ``trim``;
-        "auto": twice the square root of a party's rows, whatever ``n_clusters`` is (as always when
-        that is "auto" too).
+        Clusters that parties look for. None: three times ``n_clusters`` or, if that is more, one
+        for every three of a party's rows, up to 64 (never with ``trim``); under a policy
+        with a minimum count, or with radii, ``n_clusters``: finer ones are too small to leave. With
+        ``n_clusters`` parties send a third or less, and the cost is up to 1 % higher. "auto": twice
+        the square root of a party's rows, whatever ``n_clusters`` is (as always when that is "auto"
+        too).
     n_init : int or "auto", default=10
         Starts of each party's own k-means; "auto" makes 10.
     send : {"counts", "radii"}, default="counts"
@@ -76,8 +80,8 @@ class OneShotKMeans(StarEstimator):
     >>> model = OneShotKMeans(n_clusters=2, random_state=0).fit(hospitals)
     >>> sorted(float(center) for center in model.cluster_centers_[:, 0])
     [0.5, 9.5]
-    >>> model.traffic_.floats_up  # two centroids and two counts from each
-    8
+    >>> model.traffic_.floats_up  # centroids and counts: three of each from A, two from B
+    10
     """
 
     def __init__(
@@ -114,6 +118,7 @@ class OneShotKMeans(StarEstimator):
             trim=fraction("trim", self.trim),
             refine=flag("refine", self.refine),
             max_clusters=whole("max_clusters", self.max_clusters, 1),
+            finer=self.local_clusters is None and n_clusters is not None and not self.trim,
         )
         _refuse_contradictions(protocol)
         return protocol
@@ -130,7 +135,7 @@ class OneShotKMeans(StarEstimator):
             return whole("local_clusters", self.local_clusters, 1)
         if n_clusters is None:
             return None
-        return 3 * n_clusters if self.trim else n_clusters
+        return one_shot.LOCAL_PER_CENTER * n_clusters
 
 
 def _refuse_contradictions(protocol: one_shot.OneShotKMeans) -> None:

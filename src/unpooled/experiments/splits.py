@@ -7,6 +7,8 @@ from unpooled.types import IntArray
 
 SPLIT_PARTIES = 10
 SPLITS = ("iid", "(0.3)", "(0.1)")
+FEATURE_SPLITS = ("iid", "(1.0)", "(0.3)", "(0.1)")
+"""Those of Table 2."""
 
 
 def split(y: IntArray, how: str, seed: int, parties: int = SPLIT_PARTIES) -> IntArray:
@@ -15,3 +17,8 @@ def split(y: IntArray, how: str, seed: int, parties: int = SPLIT_PARTIES) -> Int
         return partition.iid(len(y), n_parties=parties, random_state=seed)
     alpha = float(how.strip("()"))
     return partition.dirichlet(y, n_parties=parties, alpha=alpha, random_state=seed)
+
+
+def spelled(how: str) -> str:
+    """The split in words."""
+    return how if how == "iid" else f"Dirichlet{how}"

@@ -66,6 +66,31 @@ class Topology:
         return 2 * int(self._hops(np.unique(self.components, return_index=True)[1]).max())
 
     @cached_property
+    def widest_branches(self) -> IntArray:
+        """By hops from the root, the most users in a branch that begins there, itself included.
+
+        The tree is the breadth-first one whose root is the lowest user; a user's parent is the
+        lowest of its neighbours that are one hop nearer. Users that the root cannot reach have
+        trees of their own.
+        """
+        roots = np.unique(self.components, return_index=True)[1]
+        reached = sp.csgraph.dijkstra(
+            self.adjacency, directed=False, indices=roots, unweighted=True, min_only=True
+        )
+        hops: IntArray = np.asarray(reached, dtype=np.int64)
+        user, other = self.adjacency.nonzero()
+        nearer = hops[other] == hops[user] - 1
+        parents = np.full(self.n_users, self.n_users)
+        np.minimum.at(parents, user[nearer], other[nearer])
+        sizes = np.ones(self.n_users + 1, dtype=np.int64)
+        for level in range(int(hops.max(initial=0)), 0, -1):
+            senders = np.flatnonzero(hops == level)
+            np.add.at(sizes, parents[senders], sizes[senders])
+        widest = np.zeros(int(hops.max(initial=0)) + 1, dtype=np.int64)
+        np.maximum.at(widest, hops, sizes[: self.n_users])
+        return widest
+
+    @cached_property
     def mixing(self) -> sp.csr_array:
         """D_w - (w_ij) with w_ij = 1 / max(deg_i, deg_j): see `kernels.polynomials`."""
         everybody = self.neighbourhood(np.arange(self.n_users))

@@ -57,9 +57,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     --------
     >>> import tempfile, unpooled
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     unpooled.save(unpooled.DGC(3, rho=100.0), f"{folder}/model.npz")
+    ...     unpooled.save(unpooled.DGC(3, rho=10.0), f"{folder}/model.npz")
     ...     unpooled.load(f"{folder}/model.npz")
-    DGC(n_clusters=3, rho=100.0)
+    DGC(n_clusters=3, rho=10.0)
     """
     name, target = _named_path(path)
     draft = target.parent / f".{secrets.token_hex(8)}.part"

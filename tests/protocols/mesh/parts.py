@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
+from unpooled import DGC
 from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.graphs.topology import Topology
@@ -19,6 +21,9 @@ from unpooled.runtime.run import Run
 from unpooled.simulate import Options, run_mesh
 from unpooled.simulate.faults import Fault
 from unpooled.types import Body
+
+published_dgc = partial(DGC, rho=10.0, init="dkm+c", solver="plain")
+"""DGC as in its paper; the estimator's defaults are ours."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, sqrt
 from typing import Any
 
 import networkx as nx
@@ -11,17 +12,19 @@ import pytest
 from tests.protocols.mesh.parts import blobs, graph_of, network, parents_of, recorder, run_part
 from tests.sentences import refuses
 from unpooled import losses
+from unpooled.data.parties import Parties
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import cluster
-from unpooled.privacy.policy import Deployment
+from unpooled.privacy.policy import STUDY, Deployment
 from unpooled.protocols.mesh.base import Block, Peer
+from unpooled.protocols.mesh.shared import convergecast
 from unpooled.protocols.mesh.shared.common_start import common_start_releases, find_common_start
-from unpooled.protocols.mesh.shared.convergecast import CLUSTERS_PER_CENTER
 from unpooled.protocols.mesh.shared.spanning_tree import TREE_RELEASES, find_tree
 from unpooled.simulate.faults import UserDown
 from unpooled.types import Body
 
 K, N_INIT, SEED = 3, 2, 11
+OWN = convergecast.most_local(K)
 RELEASES = (*TREE_RELEASES, *common_start_releases(K))
 SIZES = (17, 12, 5, 29, 20, 3, 18)
 
@@ -46,17 +49,25 @@ def plain(
     hops, parents = parents_of(graph, root)
     own = {}
     for user in sorted(hops, key=lambda user: (-hops[user], user)):
-        points, counts = _best(
-            tables[user], weights[user], CLUSTERS_PER_CENTER * K, N_INIT, (user, 0)
-        )
+        wanted = min(OWN, max(5 * K, ceil(3 * sqrt(len(tables[user])))))
+        points, counts = _best(tables[user], weights[user], wanted, N_INIT, (user, 0))
         children = sorted(child for child, parent in parents.items() if parent == user)
-        if children:
-            points = np.concatenate([points, *(own[child][0] for child in children)])
-            counts = np.concatenate([counts, *(own[child][1] for child in children)])
-            if len(points) > CLUSTERS_PER_CENTER * K:
-                points, counts = _best(points, counts, CLUSTERS_PER_CENTER * K, 20, (user, 1))
+        points = np.concatenate([points, *(own[child][0] for child in children)])
+        counts = np.concatenate([counts, *(own[child][1] for child in children)])
+        room = min(width(graph, hops[user], root), convergecast.MOST_USERS * OWN)
+        if user != root and len(points) > room:
+            points, counts = _best(points, counts, room, 1, (user, 1))
         own[user] = points, counts
-    return _best(*own[root], K, 20, (root, 2))[0]
+    return _best(*own[root], K, 100, (root, 2))[0]
+
+
+def width(graph: nx.Graph, level: int, root: int = 0) -> int:
+    """The clusters of all users in the widest branch that begins at this level."""
+    hops, parents = parents_of(graph, root)
+    users = dict.fromkeys(hops, 1)
+    for user in sorted(parents, key=lambda user: -hops[user]):
+        users[parents[user]] += users[user]
+    return OWN * max(users[user] for user in hops if hops[user] == level)
 
 
 def _best(
@@ -73,8 +84,13 @@ def spread(rows: np.ndarray, weights: np.ndarray) -> float:
     return float(np.sqrt(np.average(((rows - middle) ** 2).sum(axis=1), weights=weights)))
 
 
+@pytest.mark.parametrize("most", [6, 1])
 @pytest.mark.parametrize("seed", range(2))
-def test_equals_the_plain_loop_up_the_tree(seed: int) -> None:
+def test_equals_the_plain_loop_up_the_tree(
+    seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for all clusters, and with so little that they are merged on the way."""
+    monkeypatch.setattr(convergecast, "MOST_USERS", most)
     rng = np.random.default_rng(seed)
     sizes = rng.permutation(SIZES)
     tables, graph = blobs(sizes, seed), graph_of(7, seed)
@@ -198,7 +214,8 @@ def test_clusters_go_along_the_tree_and_nowhere_else() -> None:
                 _, other = network(graph).neighbourhood(np.array([int(who)])).ends
                 sent += [(int(who), int(to)) for to in other[post.to]]
         assert sorted(sent) == sorted(parents.items())
-        assert traffic.by_kind["clusters"]["floats_up"] == 6 * (CLUSTERS_PER_CENTER * K * 3 + 2)
+        floats = sum(3 * width(graph, hops[user]) + 2 for user in parents)
+        assert traffic.by_kind["clusters"]["floats_up"] == floats
         # Each user sends once, to all of its neighbours; those who receive last need not.
         links = sum(graph.degree[user] for user, far in hops.items() if far < reach)
         assert traffic.by_kind["start"]["messages"] == links
@@ -206,6 +223,22 @@ def test_clusters_go_along_the_tree_and_nowhere_else() -> None:
         kinds = {kind for kind, _ in traffic.by_round}
         assert kinds == {"tree", "echo", "clusters", "start"}
         assert traffic.rounds <= 3 * reach + 1
+
+
+def test_messages_have_room_for_the_widest_branch_up_to_a_bound() -> None:
+    def widths(m: int, n_features: int = 2, **options: bool) -> list[int]:
+        rows = [np.zeros((1, n_features))] * m
+        everybody = np.arange(m)
+        block = Block.of(Parties.of(rows), network("ring", m), everybody, 0, STUDY)
+        return convergecast.message_widths(block, K, **options).tolist()
+
+    # A ring of 7: the root, then two branches of three users each.
+    own = OWN
+    assert widths(7) == [6 * own, 3 * own, 2 * own, own]
+    assert widths(7, private=True) == [6 * own, 6 * own, 5 * own, 4 * own]
+    # Never for more than 6 users; and not so many that messages of all users outgrow memory.
+    assert max(widths(40)) == 6 * own
+    assert set(widths(40, 2**17)) == {own}
 
 
 # Deaths

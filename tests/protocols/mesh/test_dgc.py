@@ -10,7 +10,8 @@ import pytest
 from sklearn.cluster import KMeans
 
 from tests.protocols import reference
-from unpooled import DGC, losses
+from tests.protocols.mesh.parts import published_dgc
+from unpooled import losses
 from unpooled.data.parties import Parties
 from unpooled.errors import InputError
 from unpooled.graphs.reading import topology
@@ -86,7 +87,7 @@ def test_equals_the_plain_loops(name: str, inner_steps: int, seed: int) -> None:
     found = run_mesh(protocol, parties, topology(graph, parties.names))
     np.testing.assert_allclose(found.result["centers"], expected, rtol=0, atol=1e-9)
     if isinstance(loss, losses.DistanceLoss):
-        model = DGC(
+        model = published_dgc(
             3, loss=loss, metric=loss.metric, rho=7.0, graph=graph, init=start,
             inner_steps=inner_steps, max_rounds=12, tol=0,
         ).fit(rows, sample_weight=weights)  # fmt: skip
@@ -100,7 +101,7 @@ def test_cost_never_rises(name: str, inner_steps: int) -> None:
     loss, _ = PAIRS[name]
     for seed in range(3):
         rows, weights, graph, _ = problem(seed)
-        model = DGC(
+        model = published_dgc(
             3, graph=graph, rho=5.0, inner_steps=inner_steps, max_rounds=60, tol=0,
             loss=loss, metric=getattr(loss, "metric", "euclidean"),
             init="k-means++", random_state=seed,
@@ -147,7 +148,9 @@ def test_large_rho_approaches_a_lloyd_point_of_the_pooled_rows(rho: float, gap: 
     lloyd = KMeans(3, init=corners, n_init=1, tol=0).fit(pooled).cluster_centers_
     near, nearer = (
         np.abs(
-            DGC(3, rho=own, init=corners, max_rounds=60_000, tol=1e-10).fit(rows).peer_centers_
+            published_dgc(3, rho=own, init=corners, max_rounds=60_000, tol=1e-10)
+            .fit(rows)
+            .peer_centers_
             - lloyd
         ).max()
         for own in (rho, 10 * rho)
@@ -163,7 +166,7 @@ def test_one_party_is_gradient_clustering_of_pooled_rows() -> None:
         reference.distance_loss("kmeans"), [pooled], [np.ones(len(pooled))], np.zeros((1, 1)),
         corners[None], rho=10.0, rounds=15,
     )  # fmt: skip
-    model = DGC(3, init=corners, max_rounds=15, tol=0).fit(pooled)
+    model = published_dgc(3, init=corners, max_rounds=15, tol=0).fit(pooled)
     np.testing.assert_allclose(model.cluster_centers_, expected[0], atol=1e-9)
     assert model.traffic_.messages == 0
     assert model.traffic_.rounds == 0
@@ -171,8 +174,8 @@ def test_one_party_is_gradient_clustering_of_pooled_rows() -> None:
 
 def test_no_graph_is_gradient_clustering_of_each_party_by_itself() -> None:
     rows, corners = blobs()
-    model = DGC(3, graph=None, init=corners).fit(rows)
-    alone = [DGC(3, init=corners).fit(table) for table in rows]
+    model = published_dgc(3, graph=None, init=corners).fit(rows)
+    alone = [published_dgc(3, init=corners).fit(table) for table in rows]
     for own, other in zip(model.peer_centers_, alone, strict=True):
         assert np.array_equal(own, other.cluster_centers_)
     assert model.n_rounds_ == max(other.n_rounds_ for other in alone)
@@ -195,14 +198,14 @@ def test_users_in_isolation_each_have_a_box_of_their_own() -> None:
         for b in (1, 2)
     )
     assert np.array_equal(one, two)
-    both = DGC(2, **given).fit(rows)
-    alone = DGC(2, **given).fit(rows[:1])
+    both = published_dgc(2, **given).fit(rows)
+    alone = published_dgc(2, **given).fit(rows[:1])
     assert np.array_equal(both.peer_centers_[0], alone.peer_centers_[0])
 
 
 def test_the_centre_of_an_empty_cluster_stays_when_nobody_pulls_it() -> None:
     far = np.array([[0.0, 0.0], [1e3, 1e3]])
-    model = DGC(2, init=far, max_rounds=5, tol=0).fit(np.arange(8.0).reshape(4, 2))
+    model = published_dgc(2, init=far, max_rounds=5, tol=0).fit(np.arange(8.0).reshape(4, 2))
     assert np.array_equal(model.cluster_centers_[1], far[1])
 
 
@@ -212,8 +215,8 @@ def test_weights_are_multiplicities() -> None:
     times = [rng.integers(1, 4, size=len(table)) for table in rows]
     repeated = [np.repeat(t, n, axis=0) for t, n in zip(rows, times, strict=True)]
     given = {"init": corners, "max_rounds": 50, "tol": 0}
-    weighted = DGC(3, **given).fit(rows, sample_weight=[n.astype(float) for n in times])
-    listed = DGC(3, **given).fit(repeated)
+    weighted = published_dgc(3, **given).fit(rows, sample_weight=[n.astype(float) for n in times])
+    listed = published_dgc(3, **given).fit(repeated)
     np.testing.assert_allclose(weighted.peer_centers_, listed.peer_centers_, atol=1e-9)
 
 
@@ -221,8 +224,8 @@ def test_scaling_weights_is_scaling_rho() -> None:
     rows, corners = blobs()
     n = sum(map(len, rows))
     given = {"init": corners, "max_rounds": 50, "tol": 0}
-    plain = DGC(3, rho=10.0, **given).fit(rows)
-    scaled = DGC(3, rho=10.0 / n, **given).fit(
+    plain = published_dgc(3, rho=10.0, **given).fit(rows)
+    scaled = published_dgc(3, rho=10.0 / n, **given).fit(
         rows, sample_weight=[np.full(len(table), 1 / n) for table in rows]
     )
     np.testing.assert_allclose(plain.peer_centers_, scaled.peer_centers_, atol=1e-9)
@@ -234,7 +237,9 @@ def test_scaling_weights_is_scaling_rho() -> None:
 def test_steps_stay_in_the_domain(loss: losses.Bregman) -> None:
     rng = np.random.default_rng(0)
     rows = [rng.uniform(0.1, 5.0, size=(20, 3)) for _ in range(4)]
-    model = DGC(3, loss=loss, step_size=50.0, init="random", max_rounds=20, random_state=0)
+    model = published_dgc(
+        3, loss=loss, step_size=50.0, init="random", max_rounds=20, random_state=0
+    )
     assert (model.fit(rows).peer_centers_ > 0).all()
 
 
@@ -243,11 +248,11 @@ def test_auto_step_is_refused_without_a_smoothness_bound() -> None:
     init = np.array([[1.0, 1.0], [2.0, 4.0]])
     loss = losses.Bregman.generalised_kl()
     with pytest.raises(InputError, match=r"Generalised KL has none there \(column 0 .* down to 0"):
-        DGC(2, loss=loss, init=init).fit(rows)
+        published_dgc(2, loss=loss, init=init).fit(rows)
     unknown = losses.Bregman(loss.psi, loss.grad, loss.hvp, None, domain=(0.0, np.inf))
     with pytest.raises(InputError, match="none is known"):
-        DGC(2, loss=unknown, init=init).fit(rows)
-    model = DGC(2, loss=loss, init=init, step_size=1e-3, max_rounds=20).fit(rows)
+        published_dgc(2, loss=unknown, init=init).fit(rows)
+    model = published_dgc(2, loss=loss, init=init, step_size=1e-3, max_rounds=20).fit(rows)
     assert (model.peer_centers_ > 0).all()
 
 
@@ -279,14 +284,16 @@ def test_a_loss_of_ones_own() -> None:
 
     rows, corners = blobs()
     for loss in (Quartic(), Cosh()):
-        model = DGC(3, loss=loss, init=corners, max_rounds=200).fit(rows)
+        model = published_dgc(3, loss=loss, init=corners, max_rounds=200).fit(rows)
         assert np.diff(model.history_["cost"]).max() <= 1e-12 * model.history_["cost"][0]
         assert np.abs(model.cluster_centers_ - corners).max() < 2.0
     metric = losses.Mahalanobis(np.diag([1.0, 4.0]))
-    assert DGC(3, loss=Cosh(), metric=metric, init=corners).fit(rows).loss_.metric is metric
+    assert (
+        published_dgc(3, loss=Cosh(), metric=metric, init=corners).fit(rows).loss_.metric is metric
+    )
 
 
 def test_a_step_size_that_is_too_large_is_named() -> None:
     rows, corners = blobs()
     with pytest.raises(InputError, match="step size that was given is too large"):
-        DGC(3, init=corners, step_size=1e3, max_rounds=1000).fit(rows)
+        published_dgc(3, init=corners, step_size=1e3, max_rounds=1000).fit(rows)

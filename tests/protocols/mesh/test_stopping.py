@@ -6,8 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.protocols.mesh.parts import published_dgc
 from tests.protocols.mesh.test_dgc import blobs, problem
-from unpooled import DGC, ADMMKMeans, KarSwenson
+from unpooled import ADMMKMeans, KarSwenson
 from unpooled.data.parties import Parties
 from unpooled.graphs.reading import topology
 from unpooled.protocols.mesh import dgc
@@ -34,7 +35,7 @@ def test_all_users_stop_in_the_same_round(graph: nx.Graph, inner_steps: int, see
         assert run.result["rounds"][0] < 20_000
 
 
-@pytest.mark.parametrize("method", [DGC, KarSwenson, ADMMKMeans])
+@pytest.mark.parametrize("method", [published_dgc, KarSwenson, ADMMKMeans])
 def test_users_are_at_rest_when_they_stop_and_not_long_before(method: type) -> None:
     rows, corners = blobs()
     spread = max(np.sqrt(table.var(axis=0).sum()) for table in rows)
@@ -53,12 +54,12 @@ def test_users_are_at_rest_when_they_stop_and_not_long_before(method: type) -> N
 def test_stopping_costs_one_number_per_message_and_nothing_without_tol() -> None:
     rows, corners = blobs()
     each = 3 * 2
-    silent = DGC(3, init=corners, tol=0, max_rounds=30, step_size=0.05).fit(rows)
+    silent = published_dgc(3, init=corners, tol=0, max_rounds=30, step_size=0.05).fit(rows)
     assert set(silent.traffic_.by_kind) == {"centers"}
     assert silent.traffic_.floats_up == 30 * 10 * each
-    auto = DGC(3, init=corners, tol=0, max_rounds=30).fit(rows)
+    auto = published_dgc(3, init=corners, tol=0, max_rounds=30).fit(rows)
     assert auto.traffic_.by_kind["limits"]["floats_up"] == 2 * 10 * 2  # diameter 2, two numbers
-    stopping = DGC(3, init=corners, tol=1e-3, max_rounds=5000).fit(rows)
+    stopping = published_dgc(3, init=corners, tol=1e-3, max_rounds=5000).fit(rows)
     expected = stopping.n_rounds_ * 10 * (each + 1)
     assert stopping.traffic_.by_kind["centers"]["floats_up"] == expected
     assert stopping.traffic_.rounds == stopping.n_rounds_ + 2
@@ -66,7 +67,9 @@ def test_stopping_costs_one_number_per_message_and_nothing_without_tol() -> None
 
 def test_traffic_counts_edges_and_inner_steps() -> None:
     rows, _ = blobs()
-    model = DGC(3, graph="star", inner_steps=4, max_rounds=5, tol=0, random_state=0).fit(rows)
+    model = published_dgc(3, graph="star", inner_steps=4, max_rounds=5, tol=0, random_state=0).fit(
+        rows
+    )
     traffic = model.traffic_
     assert traffic.by_kind["start"]["messages"] == 3 * 8
     assert traffic.by_kind["centers"]["messages"] == 5 * 4 * 8
@@ -76,13 +79,13 @@ def test_traffic_counts_edges_and_inner_steps() -> None:
 
 def test_rows_without_spread_stop_when_nothing_moves() -> None:
     rows = [np.zeros((3, 1)), np.ones((3, 1))]
-    model = DGC(2, init=np.array([[0.0], [1.0]]), rho=1e9, max_rounds=500).fit(rows)
+    model = published_dgc(2, init=np.array([[0.0], [1.0]]), rho=1e9, max_rounds=500).fit(rows)
     assert model.n_rounds_ < 500
 
 
 def test_users_that_hold_one_row_each_stop_too() -> None:
     rows = [row[None] for row in np.random.default_rng(0).normal(size=(30, 2))]
-    model = DGC(2, rho=1.0, init="random", max_rounds=20_000, random_state=0).fit(rows)
+    model = published_dgc(2, rho=1.0, init="random", max_rounds=20_000, random_state=0).fit(rows)
     assert model.converged_
 
 
@@ -90,7 +93,7 @@ def test_a_large_rho_does_not_pass_for_rest() -> None:
     """Centres that agree creep along when rho is large; that is not standing still."""
     rows, corners = blobs()
     for rho in (1e4, 1e6):
-        model = DGC(3, rho=rho, init=corners + 2.0, max_rounds=300).fit(rows)
+        model = published_dgc(3, rho=rho, init=corners + 2.0, max_rounds=300).fit(rows)
         assert not model.converged_
         assert model.n_rounds_ == 300
 

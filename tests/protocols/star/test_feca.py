@@ -385,6 +385,26 @@ def test_a_party_sends_what_the_algorithms_say(merge: bool, rule: str) -> None:
     assert dropped > 0
 
 
+def test_without_removal_a_party_sends_all_its_centroids() -> None:
+    fewer = 0
+    for seed in range(12):
+        rows, weights, _ = random_clustering(seed)
+        data = PartyData("a", rows, weights)
+        sent = {
+            remove: feca.FeCA(5, 9, n_init=1, remove=remove)
+            .centroids(data, {}, {}, np.random.default_rng(seed))[0]
+            .body
+            for remove in (True, False)
+        }
+        found = cluster(rows, weights, 9, 1, np.random.default_rng(seed))
+        outermost = feca.outermost_distances(rows, found, 1)
+        assert sent[False]["centroids"].tolist() == found.centers.tolist()
+        expected = feca.radii(found.centers, outermost, "empirical")
+        assert sent[False]["radii"].tolist() == expected.tolist()
+        fewer += len(sent[True]["centroids"]) < len(sent[False]["centroids"])
+    assert fewer > 0
+
+
 def said(protocol: feca.FeCA, parties: Parties, **options: Any) -> dict[str, Any]:
     replies = {}
 

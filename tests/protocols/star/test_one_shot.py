@@ -36,15 +36,16 @@ def test_by_hand() -> None:
     # A's two clusters are {0, 0, 3} and {10}, B's are {1} and {11, 13}: centroids 1 (3 rows),
     # 10 (1), 1 (1), 12 (2). Two clusters: (3 * 1 + 1 * 1) / 4 = 1 and (10 + 2 * 12) / 3 = 34/3.
     A, B = np.array([[0.0], [0.0], [3.0], [10.0]]), np.array([[1.0], [11.0], [13.0]])
-    model = OneShotKMeans(2, random_state=0).fit({"A": A, "B": B})
+    given = {"local_clusters": 2, "random_state": 0}
+    model = OneShotKMeans(2, **given).fit({"A": A, "B": B})
     assert np.sort(model.cluster_centers_[:, 0]) == pytest.approx([1.0, 34 / 3])
     assert model.history_["received"].tolist() == [4]
     # In the round of refinement A answers 3 rows, sum 3, and 1 row, 10; B 1 row, 1, and 2 rows, 24.
-    refined = OneShotKMeans(2, refine=True, random_state=0).fit({"A": A, "B": B})
+    refined = OneShotKMeans(2, refine=True, **given).fit({"A": A, "B": B})
     assert np.sort(refined.cluster_centers_[:, 0]) == pytest.approx([4 / 4, 34 / 3])
     # A weight of 2 counts as two rows.
     weights = {"A": np.array([1.0, 1.0, 1.0, 2.0]), "B": np.ones(3)}
-    model = OneShotKMeans(2, random_state=0).fit({"A": A, "B": B}, sample_weight=weights)
+    model = OneShotKMeans(2, **given).fit({"A": A, "B": B}, sample_weight=weights)
     assert np.sort(model.cluster_centers_[:, 0]) == pytest.approx([1.0, 44 / 4])
 
 
@@ -164,6 +165,13 @@ def test_upload_is_what_the_docstring_says() -> None:
     X, _, _ = blobs([90, 50, 20, 7], 5, 8.0)
     tables = {"a": X[:3], "b": X[3:80], "c": X[80:]}
     k, d = 4, 5
+
+    def local(n: int, options: dict[str, Any]) -> int:
+        if options.keys() & {"local_clusters", "trim"}:
+            return int(options.get("local_clusters", 3 * k))
+        return max(3 * k, min(64, n // 3))
+
+    assert [local(len(rows), {}) for rows in tables.values()] == [12, 25, 29]
     for options, each in (
         ({}, d + 1),
         ({"local_clusters": 6}, d + 1),
@@ -172,9 +180,10 @@ def test_upload_is_what_the_docstring_says() -> None:
         ({"refine": True}, d + 1),
     ):
         model = OneShotKMeans(k, random_state=0, **options).fit(tables)
-        local = options.get("local_clusters", 3 * k if "trim" in options else k)
         more = k * (d + 2) if options.get("refine") else 0
-        expected = [min(len(rows), local) * each + more for rows in tables.values()]
+        expected = [
+            min(len(rows), local(len(rows), options)) * each + more for rows in tables.values()
+        ]
         if options.get("send") == "radii":  # what has fewer than 10 rows is not sent
             assert model.traffic_.table["floats_up"][0] == 0
             assert all(model.traffic_.table["floats_up"] % (d + 1) == 0)

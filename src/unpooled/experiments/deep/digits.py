@@ -1,9 +1,10 @@
 """Digits (1,797 images of 8 x 8 pixels) over ten parties: what DeepFeCA makes of them.
 
-Held by ten parties, iid or each class by Dirichlet(0.3). The same ConvNet before the first round
-and after the last one; and FeCA (OneShotKMeans) on the raw pixels beside it. NMI is of ten clusters
-of all images; linear evaluation and nearest neighbours learn from the features of every other image
-and its class, and are tested on the rest.
+Held by ten parties, iid or each class by Dirichlet(0.3) or Dirichlet(0.1). The same ConvNet before
+the first round and after the last one; and FeCA and OneShotKMeans on the raw pixels beside it,
+which is what learnt features have to beat. NMI is of ten clusters of all images; linear evaluation
+and nearest neighbours learn from the features of every other image and its class, and are tested on
+the rest.
 
     unpooled reproduce deep-digits --runs 3
 """
@@ -22,7 +23,7 @@ from unpooled.experiments.splits import split
 from unpooled.metrics import nmi
 from unpooled.types import FloatArray, IntArray
 
-DIGIT_SPLITS = ("iid", "(0.3)")
+DIGIT_SPLITS = ("iid", "(0.3)", "(0.1)")
 
 
 def grey_convnet() -> ConvNet:
@@ -66,8 +67,9 @@ def report(runs: int, **options: Any) -> Iterator[str]:
         return f"{title:34}{how:>7}{a:8.3f}{b:8.3f}{c:8.3f}{seconds:13.1f}"
 
     for how in DIGIT_SPLITS:
-        for name, raw in (("feca", FeCA(10)), ("one-shot", OneShotKMeans(10))):
-            yield line(f"raw pixels, {name}", how, raw)
+        yield line("FeCA on raw pixels", how, FeCA(10))
+        yield line("OneShotKMeans on raw pixels", how, OneShotKMeans(10, local_clusters=10))
+        for name in ("feca", "one-shot"):
             before = {**given, "aggregation": name, "rounds": 0}
             yield line(f"untrained network, {name}", how, DeepFeCA(10, **before))
             yield line(f"DeepFeCA, {name}", how, DeepFeCA(10, aggregation=name, **given))

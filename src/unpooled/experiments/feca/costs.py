@@ -44,8 +44,15 @@ EXCESS_BAR = 1.5
 MNIST_RUNS = 3
 """At most; the reference is fitted once."""
 
+
+def same_payload(n_clusters: int, **options: Any) -> OneShotKMeans:
+    """With k local clusters, not 3 k: a party then sends what it sends for FeCA."""
+    return OneShotKMeans(n_clusters, local_clusters=n_clusters, **options)
+
+
 ONE_SHOT_METHODS: dict[str, Callable[..., Any]] = {
     "OneShotKMeans": OneShotKMeans,
+    "OneShotKMeans, k local": same_payload,
     "OneShotKMeans, refined": partial(OneShotKMeans, refine=True),
     "FeCA": FeCA,
     "k-FED": KFED,

@@ -68,8 +68,8 @@ def draw_paths(figure: Path) -> str:
     turns = 2 * np.pi * (np.arange(k) + 0.25) / k
     given = mean + RADIUS * np.column_stack([np.cos(turns), np.sin(turns)])
     methods: dict[str, Any] = {
-        "DGC, dkm+c": DGC(k, rho=100.0, max_rounds=3000),
-        "DGC, given centres": DGC(k, rho=100.0, init=given, max_rounds=3000),
+        "DGC, dkm+c": DGC(k, rho=100.0, init="dkm+c", solver="plain", max_rounds=3000),
+        "DGC, given centres": DGC(k, rho=100.0, init=given, solver="plain", max_rounds=3000),
         "GossipKMeans, given centres": GossipKMeans(k, init=given),
     }
     canvas = Figure(figsize=(13, 4.6), layout="constrained")
@@ -101,16 +101,22 @@ def _paths(axes: Any, parties: Parties, seen: Trace) -> None:
 
 DRAWN_ROUNDS = 800
 DRAWN_METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "DGC, dkm+c": (DGC(rho=100.0, max_rounds=DRAWN_ROUNDS), {"c": "C0", "ls": ":"}),
+    "DGC, dkm+c": (
+        DGC(rho=100.0, init="dkm+c", solver="plain", max_rounds=DRAWN_ROUNDS),
+        {"c": "C0", "ls": ":"},
+    ),
     "DGC nesterov, merged start": (
         DGC(rho=100.0, solver="nesterov", init="tree", max_rounds=DRAWN_ROUNDS),
         {"c": "C0"},
     ),
     "Kar & Swenson, dkm+c": (
-        KarSwenson(rho=100.0, max_rounds=DRAWN_ROUNDS),
+        KarSwenson(rho=100.0, init="dkm+c", max_rounds=DRAWN_ROUNDS),
         {"c": "C1", "ls": (0, (1, 5)), "lw": 2.5},
     ),
-    "ADMM, dkm+c": (ADMMKMeans(max_rounds=DRAWN_ROUNDS), {"c": "C2", "ls": ":"}),
+    "ADMM, dkm+c": (
+        ADMMKMeans(init="dkm+c", max_rounds=DRAWN_ROUNDS),
+        {"c": "C2", "ls": ":"},
+    ),
     "ADMM, merged start": (ADMMKMeans(init="tree", max_rounds=DRAWN_ROUNDS), {"c": "C2"}),
     "GossipKMeans": (GossipKMeans(), {"c": "C3", "lw": 2.2, "marker": "o", "ms": 4}),
     "GossipKMeans, sums by tree": (

@@ -106,11 +106,11 @@ def _lines(rho: float, runs: int) -> Iterator[str]:
     yield f"  {'GossipKMeans':36}{_exchanges(ours)}   {_bar_verdict(ours, EXCHANGE_BARS[rho])}"
     baselines: dict[str, dict[str, Any]] = {
         "DGC, nesterov, the same start": {"solver": "nesterov", "init": "tree"},
-        "DGC, plain, the same start": {"init": "tree"},
-        "DGC, plain, dkm+c": {},
+        "DGC, plain, the same start": {"solver": "plain", "init": "tree"},
+        "DGC, plain, dkm+c": {"solver": "plain", "init": "dkm+c"},
     }
     for name, options in baselines.items():
-        slow = "solver" not in options
+        slow = options["solver"] == "plain"
         own = seeds[:few] if slow else seeds
         done = [rho_ending(DGC(**rounds, **options), IRIS, rho, seed) for seed in own]
         line = f"  {name:36}{_exchanges(done)}   {_costs(ours[: len(done)], done)}"

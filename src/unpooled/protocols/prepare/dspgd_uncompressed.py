@@ -26,9 +26,7 @@ from unpooled.protocols.prepare.dspgd import (
     EigenpairSearch,
     about_draw,
 )
-from unpooled.protocols.prepare.kernel import (
-    finite,
-)
+from unpooled.protocols.prepare.kernel import GAMMA, SEED, finite
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.coreset import party_digest
 from unpooled.types import Body, FloatArray
@@ -145,16 +143,22 @@ class UncompressedDSPGD(DSPGD):
         own = body["vector"][end - len(data.rows) : end]
         if len(own) != len(data.rows):
             raise ProtocolError(f"Party {data.name} was sent too few numbers for its rows.")
-        features = self.kernel.features(body, int(body[DRAW][0]))
-        scores = np.sqrt(data.weights) * own
-        sums = features.pulled_back(data.rows, scores[:, None])[:, 0]
-        return {"sums": finite(sums, features)}, {}
+        known = self._known(data, state, body)
+        return {"sums": matmul_tn(known["features"], np.sqrt(data.weights) * own)}, known
 
     def right(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Z g for the party's rows."""
+        known = self._known(data, state, body)
+        return {"scores": np.sqrt(data.weights) * matmul(known["features"], body["vector"])}, known
+
+    def _known(self, data: PartyData, state: Body, body: Body) -> Body:
+        """Z (n, D) of this draw: made once, since Lanczos asks for dozens of products with it."""
+        about = np.array([float(body[name][0]) for name in (GAMMA, SEED, DRAW)])
+        if "about" in state and np.array_equal(state["about"], about):
+            return state
         features = self.kernel.features(body, int(body[DRAW][0]))
-        scores = features.project(data.rows, body["vector"][:, None])[:, 0]
-        return {"scores": finite(np.sqrt(data.weights) * scores, features)}, {}
+        rows = finite(features.transform(data.rows), features)
+        return {"about": about, "features": rows}
 
 
 def _sizes(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:

@@ -16,7 +16,8 @@ and p, q one: centroid i and its rows are dropped, and the test is repeated; oth
 
 As printed, p and q stay as they are, so the same pair justifies one removal after the other, also
 of good centroids. With ``merge=True`` p and q become one centroid when i is dropped, and a pair
-pays for one removal only. ``merge=False`` is the printed loop.
+pays for one removal only. ``merge=False`` is the printed loop; ``remove=False`` leaves the
+refinement out, to see what it is worth.
 
 **Radius** (Algorithms 4 and 3). r'_i is the largest distance of a row of cluster i to its centroid,
 d_i the distance to the nearest other centroid. "empirical": r_i = min(r'_i, d_i / 2).
@@ -81,6 +82,7 @@ class FeCA(CentroidsProtocol):
     radius: str = "empirical"
     merge: bool = True
     n_init: int = 10
+    remove: bool = True
     name: ClassVar[str] = "feca"
 
     @property
@@ -98,7 +100,8 @@ class FeCA(CentroidsProtocol):
         """Algorithms 2 and 4 (or 3) on the party's own rows."""
         rows = all_rows(data.rows)
         found = cluster(rows, data.weights, self.local_clusters, self.n_init, rng)
-        found = refined(rows, data.weights, found, self.merge)
+        if self.remove:
+            found = refined(rows, data.weights, found, self.merge)
         kept = releasable(found, data)
         outermost = outermost_distances(rows, found, data.min_count)[kept]
         centroids = found.centers[kept]

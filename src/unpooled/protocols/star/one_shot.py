@@ -13,9 +13,15 @@ sends a few centroids that lie between clusters; both matter little, since the c
 every cluster from many sides and weighs them. Ten local starts and a hundred at the coordinator are
 what makes the difference to a single one (fewer, down to ten, where it has many centroids).
 
-**k' (``local_clusters``)** is k; 3 k with ``trim``, since outliers take centroids of their own;
-None lets every party choose 2 n^½ for its n rows (fewer where small clusters may not leave):
-parties need not know k, the coordinator decides.
+**k' (``local_clusters``)**. The finer the summary, the fewer rows have another nearest centre than
+their centroid. By default (``finer``) a party of n rows makes 3 k clusters, or n / 3 if these are
+more, but then no more than 64: where k is small, 3 k are few for what rows are like, and sending
+more costs little. With k local clusters the cost is about 1 % above that of pooled k-means, with
+the default a third of it. A party with a minimum count, or that sends radii, makes k by default: of
+finer clusters more are too small to leave, and the rows lost with them cost more than is gained.
+With ``trim`` it is 3 k, since outliers take centroids of their own. ``local_clusters=None`` lets
+every party choose 2 n^½ for its n rows: parties need not know k, the coordinator decides. A minimum
+count leaves room for fewer, but never for fewer than k.
 
 **k unknown (``n_clusters=None``)**: the coordinator tries 1..``max_clusters`` and takes the number
 with the least BIC for round Gaussians of one variance (X-means, Pelleg & Moore 2000). Parties also
@@ -37,8 +43,9 @@ count leaves out smaller clusters (dropping their rows did better than handing t
 cluster). If fewer than k distinct centroids arrive, there are as many centres, and the estimator
 warns.
 
-Sent by a party: d + 1 numbers for each of at most k' centroids (d + 2 with ``n_clusters=None``);
-with ``refine`` K (d + 2) more.
+Sent by a party: d + 1 numbers for each of at most k' centroids (d + 2 with ``n_clusters=None``),
+by default at most max(3 k, 64) (d + 1), or k (d + 1) with a minimum count; with ``refine``
+k (d + 2) more.
 """
 
 from __future__ import annotations
@@ -69,6 +76,10 @@ from unpooled.protocols.star.shared.centroids import (
 from unpooled.types import Body, FloatArray, all_rows
 
 SENT = ("counts", "radii")
+LOCAL_PER_CENTER = 3
+"""k' over k, by default."""
+_FINE = 64
+"""k' by default where k is small and the party has rows enough."""
 _LEAST_FOR_RADII = 10
 _STARTS = (10, 100)
 _WORK = 4_000_000
@@ -86,12 +97,13 @@ class OneShotKMeans(StarProtocol):
     trim: float = 0.0
     refine: bool = False
     max_clusters: int = 30
+    finer: bool = False
     name: ClassVar[str] = "one-shot k-means"
 
     @property
     def releases(self) -> tuple[Release, ...]:
         # What a party chooses by itself goes by its number of rows, which nobody else knows.
-        most = self.local_clusters or inf
+        most = max(self.local_clusters, _FINE * self.finer) if self.local_clusters else inf
         if self.send == "radii":
             why = "means of the rows of local clusters, and their root mean square distances"
             return (release(most, why, ("radii",)),)
@@ -158,6 +170,10 @@ class OneShotKMeans(StarProtocol):
         most = room(n_rows, min_count)
         if self.local_clusters is None or self.n_clusters is None:
             return self.local_clusters or max(1, min(ceil(2 * sqrt(n_rows)), most))
+        if self.finer:
+            small_may_leave = min_count <= 1 and self.send == "counts"
+            finer = max(self.local_clusters, min(n_rows // 3, _FINE))
+            return finer if small_may_leave else self.n_clusters
         return min(self.local_clusters, max(self.n_clusters, most))
 
     def centroids(

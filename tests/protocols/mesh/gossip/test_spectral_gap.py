@@ -13,7 +13,7 @@ from unpooled.data.parties import Parties
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.gossip import GossipKMeans
 from unpooled.protocols.mesh.gossip.spectral_gap import PROBE_RELEASE, estimate_gap, probe_spectrum
-from unpooled.protocols.mesh.shared.convergecast import CLUSTERS_PER_CENTER
+from unpooled.protocols.mesh.shared.convergecast import MOST_USERS, most_local
 from unpooled.simulate import Options, run_mesh
 from unpooled.types import Body
 
@@ -120,13 +120,16 @@ def test_a_private_run_sends_what_it_declares() -> None:
         for name, value in post.body.items():
             shapes.setdefault(post.kind, set()).add((name, value.shape[1:], value.dtype.kind))
     steps = max(4, 2 * nx.diameter(graph))
+    levels = set(nx.single_source_shortest_path_length(graph, 0).values()) - {0}
+    widths = {min(14 - level, MOST_USERS) * most_local(3) for level in levels}
     assert shapes == {
         "tree": {("seen", (2,), "i")},
         "echo": {("parent", (), "i")},
         "probe": {("probe", (2,), "f")},
         "clusters": {
-            ("points", (CLUSTERS_PER_CENTER * 3, 2), "f"),
-            ("weights", (CLUSTERS_PER_CENTER * 3,), "f"),
+            # By level, room for all users but those on the way to the root: no link follows.
+            *(("points", (width, 2), "f") for width in widths),
+            *(("weights", (width,), "f") for width in widths),
             ("scale", (2,), "f"),
             ("added", (2 * steps,), "f"),
         },

@@ -15,7 +15,7 @@ from tests.protocols.mesh.gossip.problems import (
 )
 from tests.protocols.mesh.parts import blobs, graph_of
 from unpooled import GossipKMeans as Estimator
-from unpooled.protocols.mesh.shared.convergecast import CLUSTERS_PER_CENTER
+from unpooled.protocols.mesh.shared.convergecast import most_local
 
 
 def test_without_tolerance_all_rounds_are_run() -> None:
@@ -68,14 +68,19 @@ def test_traffic_on_a_ring(m: int) -> None:
     floats = {
         "tree": 2,
         "echo": 1,
-        "clusters": CLUSTERS_PER_CENTER * (K * d + K) + 2,
         "start": K * d + 3 + 1,
         "sums": K * (d + 1) + 2,
     }
+    # Two halves of the ring, in which whoever is nearer to the root has more users below it.
+    widest = {level: reach + 1 - level for level in range(1, reach + 1)}
+    levels = [*range(1, (m - 1) // 2 + 1), *range(1, m // 2 + 1)]
+    sent = sum(min(widest[level], 6) * most_local(K) * (d + 1) + 2 for level in levels)
+    assert traffic.by_kind["clusters"]["messages"] == messages["clusters"] == len(levels)
+    assert traffic.by_kind["clusters"]["floats_up"] == sent
     for kind, each in floats.items():
         assert traffic.by_kind[kind]["messages"] == messages[kind], kind
         assert traffic.by_kind[kind]["floats_up"] == messages[kind] * each, kind
-    assert set(traffic.by_kind) == set(floats)
+    assert set(traffic.by_kind) == set(messages)
     # Tree and echo, up and down, m/2 exchanges a cycle, and the last post.
     assert traffic.rounds == 3 * reach + 1 + model.n_rounds_ * (m // 2) + 1
 

@@ -80,7 +80,13 @@ class GossipKMeans(MeshProtocol):
         if self.init is None:
             assert tree is not None
             start = yield from find_common_start(
-                block, tree, self.n_clusters, self.n_init, self.loss, extra
+                block,
+                tree,
+                self.n_clusters,
+                self.n_init,
+                self.loss,
+                extra,
+                private=self.topology == "private",
             )
         else:
             start = _given(block, self.init, tree)

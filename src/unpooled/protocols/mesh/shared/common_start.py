@@ -1,6 +1,6 @@
 """A common start without a coordinator: all users begin with the same centres, in the same order.
 
-**Up** (:mod:`unpooled.protocols.mesh.shared.convergecast`): users' own clusters are merged level by
+**Up** (:mod:`unpooled.protocols.mesh.shared.convergecast`): users' own clusters go up level by
 level, until the root of the spanning tree knows clusters of everybody's rows.
 
 **Down.** The root finds K centres among them by weighted k-means and broadcasts these by flooding:
@@ -26,17 +26,21 @@ from unpooled.messages.message import Post
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release, Size
 from unpooled.protocols.mesh.base import Block, Heard, Peer
 from unpooled.protocols.mesh.shared.convergecast import (
-    CLUSTERS_PER_CENTER,
-    MERGE_RESTARTS,
+    MOST_USERS,
     Branches,
     ExtraSums,
     convergecast,
+    most_local,
     weighted_kmeans,
 )
 from unpooled.protocols.mesh.shared.spanning_tree import BreadthFirstTree, missed_neighbours
 from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
 
 _NOBODY = np.iinfo(np.int64).max
+_STARTS = (10, 100)
+"""Restarts of the root's k-means, which decide what all users start from."""
+_WORK = 4_000_000
+"""Clusters x centres x restarts of it, within the bounds above: about a second."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,10 @@ def common_start_releases(
     n_clusters: int, *, extra: bool = False, n_results: int = 0
 ) -> tuple[Release, ...]:
     """What `find_common_start` sends; ``extra`` if there are `ExtraSums`."""
+    sent = AtMost(MOST_USERS * most_local(n_clusters), "clusters")
     up: dict[str, tuple[Size, ...]] = {
-        "points": (CLUSTERS_PER_CENTER * n_clusters, COLUMNS),
-        "weights": (CLUSTERS_PER_CENTER * n_clusters,),
+        "points": (sent, COLUMNS),
+        "weights": (sent,),
         "scale": (2,),
     }
     if extra:
@@ -100,11 +105,14 @@ def find_common_start(
     n_init: int,
     loss: Loss,
     extra: ExtraSums | None = None,
+    *,
+    private: bool = False,
 ) -> Peer[CommonStart]:
-    """The common start: up the tree, then down."""
+    """The common start: up the tree, then down; ``private`` if users go by their own links."""
     near = block.neighbourhood
-    n_points = CLUSTERS_PER_CENTER * n_clusters
-    branches = yield from convergecast(block, tree, n_points, n_init, loss, extra)
+    branches = yield from convergecast(
+        block, tree, n_clusters, n_init, loss, extra, private=private
+    )
     broken = branches.broken
     has_parent = tree.has_parent(block)
     broadcast = _Broadcast(block, branches, extra, n_clusters, loss)
@@ -134,7 +142,7 @@ class _Broadcast:
         n, width = len(block), block.parties.n_features
         self._loss, self._n_clusters = loss, n_clusters
         n_results = 0 if extra is None else extra.n_results
-        self._block, self._branch, self._extra = block, branches.body, extra
+        self._block, self._branches, self._extra = block, branches, extra
         self.centers: FloatArray = np.zeros((n, n_clusters, width))
         self.origin: IntArray = np.tile(np.array([_NOBODY, 0, 0]), (n, 1))
         """Whose they are (its number), how high its tree is, and whether it missed no neighbour."""
@@ -157,21 +165,29 @@ class _Broadcast:
             self.origin.copy(),
             self.scale.copy(),
         )
-        branch = self._branch
-        for i in np.flatnonzero(users & branch["weights"].any(axis=1)):
+        branches = self._branches
+        for i in np.flatnonzero(users):
+            known = branches.clusters[i]
+            if not len(known.weights):
+                continue
             number = int(self._block.neighbourhood.users[i])
-            weights = branch["weights"][i]
-            points, weights = branch["points"][i][weights > 0], weights[weights > 0]
             rng = np.random.default_rng([self._block.seed, number, 2])
+            starts = int(np.clip(_WORK // (len(known.weights) * self._n_clusters), *_STARTS))
             found = weighted_kmeans(
-                self._block, points, weights, self._n_clusters, MERGE_RESTARTS, self._loss, rng
+                self._block,
+                known.points,
+                known.weights,
+                self._n_clusters,
+                starts,
+                self._loss,
+                rng,
             )
             # With fewer points than K, centres are repeated; a repeated one gets no rows.
             self.centers[i] = np.resize(found.centers, self.centers[i].shape)
-            self.origin[i] = number, int(branch["scale"][i, 1]), int(not broken[i])
-            self.scale[i, 0] = branch["scale"][i, 0]
+            self.origin[i] = number, int(branches.scale[i, 1]), int(not broken[i])
+            self.scale[i, 0] = branches.scale[i, 0]
             if self._extra is not None:
-                self.scale[i, 1:] = self._extra.evaluate(branch["added"][i])
+                self.scale[i, 1:] = self._extra.evaluate(branches.added[i])
             self.fresh[i] = True
 
     def receive(self, heard: Heard) -> None:

@@ -1,21 +1,30 @@
-"""Convergecast: users' clusters are merged, level by level, on their way up a spanning tree.
+"""Convergecast: users' clusters go up a spanning tree, level by level, to its root.
 
-Each user summarises its own rows by the means and weights of at most 3K clusters: the best of
-``n_init`` weighted k-means. One level of the tree sends per exchange, the farthest first, and to
-parents alone. A parent puts what its children sent together with its own clusters, and if these are
-more than 3K, finds 3K among them by weighted k-means again. After ``reach`` exchanges the root
-knows clusters made of everybody's rows.
+Each user summarises its n rows by the means and weights of clusters, the best of ``n_init``
+weighted k-means: at most L = max(5K, 48) of them, and no more than the larger of 5K and 3 n^½. One
+level of the tree sends per exchange, the farthest first, and to parents alone. A parent puts what
+its children sent beside its own clusters. After ``reach`` exchanges the root knows clusters of
+everybody's rows.
+
+**Width.** In an exchange all messages have room for equally many clusters, and everybody must know
+for how many: for L of each user in the widest branch that begins at this level, by the plan's
+graph; or, where users are to go by their own links, for L of all users but those on the way to the
+root. There is room for 6 L at most, and for no more than make 2^25 numbers (d + 1 for a cluster) in
+the messages of all m users together, since one process may hold them all; but always for L. A user
+that has more, because its branch is large or since faults have made another tree, finds as many as
+there is room for among them by weighted k-means. So no user sends more than 6 L (d + 1) numbers.
 
 **What leaves.** Means and weights of clusters of at least ``min_count`` rows each, under the user's
 policy, and the spread of the user's rows if they are that many. With ``min_count`` 1 rows may
-leave: the mean of one row is that row. The parent of a user without children receives this user's
-clusters and nothing else; a user above receives clusters merged from several users.
+leave: the mean of one row is that row. A parent receives the clusters of every user below it as
+these made them, and their order tells which branch they are from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -24,16 +33,19 @@ from unpooled.losses import Loss
 from unpooled.messages.message import Post
 from unpooled.parallel import in_chunks
 from unpooled.privacy.row_groups import room, sendable
-from unpooled.protocols.mesh.base import Block, Heard, Peer
+from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.shared.global_bounds import OWN_VALUES
 from unpooled.protocols.mesh.shared.spanning_tree import BreadthFirstTree, missed_neighbours
-from unpooled.types import BoolArray, FloatArray, all_rows
+from unpooled.types import BoolArray, FloatArray, IntArray, all_rows
 
-MERGE_RESTARTS = 20
-"""Restarts of k-means on merged clusters, which are few."""
-CLUSTERS_PER_CENTER = 3
-"""Clusters that are sent up, over K. If users sent K only, clusters that look like one to a few of
-them would stay one; on digits and MNIST the start then is worse now and then."""
+_PER_CENTER, _FINE = 5, 48
+"""Clusters that a user makes of its rows: over K, and where K is small. If users sent K only,
+clusters that look like one to a few of them would stay one; and the finer they are, the nearer is
+the start to where Lloyd's method ends, which saves cycles of many exchanges."""
+MOST_USERS = 6
+"""Users for whose clusters a message has room at most."""
+_MOST_NUMBERS = 1 << 25
+"""Numbers in the messages of one exchange at most, for all users together."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +63,12 @@ class ExtraSums:
 class Branches:
     """What each user knows of its branch of the tree: itself and all users below it."""
 
-    body: dict[str, FloatArray]
-    """``points`` and ``weights`` of clusters; ``scale``: largest spread, height; ``added`` sums."""
+    clusters: list[Clusters]
+    """Each user's."""
+    scale: FloatArray
+    """(users, 2) The largest spread, and the height of the whole tree as far as it is known."""
+    added: FloatArray
+    """(users, n) Sums of `ExtraSums`."""
     orphaned: BoolArray
     """Which users have missed their parent."""
     broken: BoolArray
@@ -66,46 +82,116 @@ def convergecast(
     n_init: int,
     loss: Loss,
     extra: ExtraSums | None,
+    *,
+    private: bool = False,
 ) -> Peer[Branches]:
-    """The clusters of every user's branch, at most ``n_clusters`` of them."""
+    """The clusters of every user's branch; ``private`` if users are to go by their own links."""
     near = block.neighbourhood
     has_parent = tree.has_parent(block)
     orphaned = np.zeros_like(tree.broken)
     broken = tree.broken.copy()
-    body = _local_clusters(block, tree, n_clusters, n_init, loss, extra)
+    widths = message_widths(block, n_clusters, private=private)
+    clusters = _local_clusters(block, n_clusters, n_init, loss)
+    added = np.empty((len(block), 0)) if extra is None else extra.own
+    scale = np.column_stack([_own_spread(block, n_clusters), tree.hops])
     for step in range(block.reach):
         level = block.reach - step
         sends = has_parent & (tree.hops == level)
+        body = {**_padded(clusters, sends, int(widths[level])), "scale": scale}
+        body |= {} if extra is None else {"added": added}
         heard = yield Post("clusters", step, body, to=tree.to_parent & sends[near.holder])
         broken |= missed_neighbours(block, heard)
         orphaned |= heard.awake & has_parent & ~tree.parent_marked(block, heard.present)
-        body = _merge_children(block, heard, body, n_clusters, loss)
-    return Branches(body, orphaned, broken)
+        parents = np.flatnonzero(heard.degrees)  # posts are addressed: only parents hear anything
+        if not len(parents):
+            continue
+        everyone = {name: heard.everyone(name) for name in body}
+        scale, added = scale.copy(), added.copy()
+        for i in parents:
+            children = heard.links.indices[heard.links.indptr[i] : heard.links.indptr[i + 1]]
+            who = np.concatenate([[i], children])
+            scale[i] = everyone["scale"][who].max(axis=0).clip(0, [np.inf, block.graph.n_users])
+            if extra is not None:
+                added[i] = everyone["added"][who].sum(axis=0)
+            sent = (everyone[name][children] for name in ("points", "weights"))
+            clusters[i] = clusters[i].beside(*sent)
+            if has_parent[i]:
+                clusters[i] = clusters[i].reduced(block, int(i), int(widths[tree.hops[i]]), loss)
+    return Branches(clusters, scale, added, orphaned, broken)
 
 
-def _local_clusters(
-    block: Block,
-    tree: BreadthFirstTree,
-    n_clusters: int,
-    n_init: int,
-    loss: Loss,
-    extra: ExtraSums | None,
-) -> dict[str, FloatArray]:
-    """What each user knows before it has heard anybody."""
+def most_local(n_clusters: int) -> int:
+    """L of the module's text."""
+    return max(_PER_CENTER * n_clusters, _FINE)
+
+
+def message_widths(block: Block, n_clusters: int, *, private: bool = False) -> IntArray:
+    """For how many clusters messages have room, by the level that sends them."""
+    graph, n_features = block.graph, block.parties.n_features
+    if private:
+        users = graph.n_users - np.arange(block.reach + 1)
+    else:
+        users = np.ones(block.reach + 1, dtype=np.int64)
+        users[: len(graph.widest_branches)] = graph.widest_branches
+    own = most_local(n_clusters)
+    memory = _MOST_NUMBERS // (graph.n_users * (n_features + 1))
+    most = max(own, min(MOST_USERS * own, memory))
+    return np.asarray((own * users).clip(own, most))
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Means and weights of clusters."""
+
+    points: FloatArray
+    weights: FloatArray
+
+    def beside(self, points: FloatArray, weights: FloatArray) -> Clusters:
+        """These, then others from several messages, without what is empty in these."""
+        filled = weights > 0
+        return Clusters(
+            np.concatenate([self.points, points[filled]]),
+            np.concatenate([self.weights, weights[filled]]),
+        )
+
+    def reduced(self, block: Block, user: int, most: int, loss: Loss) -> Clusters:
+        """At most so many, by weighted k-means; of many clusters one start is enough."""
+        if len(self.weights) <= most:
+            return self
+        rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[user]), 1])
+        found = weighted_kmeans(block, self.points, self.weights, most, 1, loss, rng)
+        return Clusters(found.centers, found.counts)
+
+
+def _padded(clusters: list[Clusters], senders: BoolArray, width: int) -> dict[str, FloatArray]:
+    """Messages of one width; nothing is in those of users that do not send now."""
+    n_features = clusters[0].points.shape[1]
+    points: FloatArray = np.zeros((len(clusters), width, n_features))
+    weights: FloatArray = np.zeros((len(clusters), width))
+    for i in np.flatnonzero(senders):
+        own = clusters[i]
+        points[i, : len(own.weights)] = own.points
+        weights[i, : len(own.weights)] = own.weights
+    return {"points": points, "weights": weights}
+
+
+def _local_clusters(block: Block, n_clusters: int, n_init: int, loss: Loss) -> list[Clusters]:
+    """What each user makes of its own rows."""
     parties, n = block.parties, len(block)
-    points: FloatArray = np.zeros((n, n_clusters, parties.n_features))
-    weights: FloatArray = np.zeros((n, n_clusters))
+    most = most_local(n_clusters)
+    nothing = Clusters(np.empty((0, parties.n_features)), np.empty(0))
+    clusters = [nothing] * n
 
     def summarise(i: int) -> None:
         # A user has a random stream for each purpose: 0 local clusters, 1 merged clusters,
         # 2 centres for all, 3 the probes of the graph's spectrum.
         rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
         own = parties[i]
-        wanted = min(n_clusters, max(1, room(len(own.rows), block.min_count)))
+        fine = max(_PER_CENTER * n_clusters, ceil(3 * sqrt(len(own.rows))))
+        wanted = min(most, fine, max(1, room(len(own.rows), block.min_count)))
         found = weighted_kmeans(block, all_rows(own.rows), own.weights, wanted, n_init, loss, rng)
         kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
-        points[i, : len(kept)] = found.centers[kept]
-        weights[i, : len(kept)] = found.counts[kept]
+        clusters[i] = Clusters(found.centers[kept], found.counts[kept])
 
     def summarise_all(users: slice) -> None:
         for i in range(users.start, users.stop):
@@ -115,11 +201,14 @@ def _local_clusters(
         summarise_all,
         (n, max(1, len(parties.rows) // n) * parties.n_features * n_init),
     )
-    own_spread = OWN_VALUES["spread"](block, points)[:, 0]
-    spread = np.where(parties.sizes >= block.min_count, own_spread, 0.0)
-    scale = np.column_stack([spread, tree.hops])
-    body = {"points": points, "weights": weights, "scale": scale}
-    return body if extra is None else {**body, "added": extra.own}
+    return clusters
+
+
+def _own_spread(block: Block, n_clusters: int) -> FloatArray:
+    """How far each user's rows spread; 0 where they are too few to say so."""
+    nowhere = np.zeros((len(block), n_clusters, block.parties.n_features))
+    own_spread = OWN_VALUES["spread"](block, nowhere)[:, 0]
+    return np.where(block.parties.sizes >= block.min_count, own_spread, 0.0)
 
 
 def weighted_kmeans(
@@ -135,31 +224,3 @@ def weighted_kmeans(
     flat = loss.metric.flattened(rows)
     found = cluster(flat, weights, n_clusters, n_init, rng, tables=block.graph.n_users)
     return found if flat is rows else means_of(rows, weights, found.labels)
-
-
-def _merge_children(
-    block: Block, heard: Heard, body: dict[str, FloatArray], n_clusters: int, loss: Loss
-) -> dict[str, FloatArray]:
-    """Each user's clusters with those that its children sent."""
-    parents = np.flatnonzero(heard.degrees)  # posts are addressed: only parents hear anything
-    if not len(parents):
-        return body
-    everyone = {name: heard.everyone(name) for name in body}
-    body = {name: value.copy() for name, value in body.items()}
-    for i in parents:
-        children = heard.links.indices[heard.links.indptr[i] : heard.links.indptr[i + 1]]
-        who = np.concatenate([[i], children])
-        body["scale"][i] = everyone["scale"][who].max(axis=0).clip(0, [np.inf, block.graph.n_users])
-        if "added" in body:
-            body["added"][i] = everyone["added"][who].sum(axis=0)
-        weights = everyone["weights"][who].reshape(-1)
-        points = everyone["points"][who].reshape(len(weights), -1)[weights > 0]
-        weights = weights[weights > 0]
-        if len(weights) > n_clusters:
-            rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 1])
-            found = weighted_kmeans(block, points, weights, n_clusters, MERGE_RESTARTS, loss, rng)
-            points, weights = found.centers, found.counts
-        body["points"][i], body["weights"][i] = 0.0, 0.0
-        body["points"][i, : len(points)] = points
-        body["weights"][i, : len(points)] = weights
-    return body

@@ -8,10 +8,10 @@ own and their neighbours' centres, (|N_i| + 1) K points. As published, it does n
 numbering of centres between users.
 
 **"tree"** is :mod:`unpooled.protocols.mesh.shared.common_start`: all users begin with the same
-centres of everybody's rows, so they are aligned. A user that was down while the tree was found is
-not in it, and has centres of its own clusters. One that was down during the broadcast has no
-centres: it puts all K on the mean of its rows, and its neighbours' pull then takes each of them to
-where theirs is.
+centres of everybody's rows, so they are aligned; users of a graph without links begin with centres
+of their own clusters. A user that was down while the tree was found is not in it, and has centres
+of its own clusters too. One that was down during the broadcast has no centres: it puts all K on the
+mean of its rows, and its neighbours' pull then takes each of them to where theirs is.
 
 **Alignment.** Users that agree on where centres are may still number them differently, while the
 methods compare centre k with a neighbour's centre k. With ``align``, users whose starts differ find

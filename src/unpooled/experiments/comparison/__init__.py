@@ -1,0 +1,1 @@
+"""Every method on the same data sets, splits and seeds, beside pooled k-means."""

@@ -1,0 +1,1 @@
+"""How tables and figures of papers are made again: tasks, results on disk, verdicts, pages."""
