@@ -74,10 +74,10 @@ def test_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_a_reader_that_leaves_is_no_error() -> None:
-    command = f"{sys.executable} -m unpooled.cli reproduce gossip-quality --runs 1 | head -n 1"
+    command = f"{sys.executable} -m unpooled.cli reproduce kernel-shapes --runs 1 | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
-    assert done.stdout.startswith("$ unpooled reproduce gossip-quality")
+    assert done.stdout.startswith("$ unpooled reproduce kernel-shapes")
 
 
 def test_a_live_line_has_nothing_of_others_that_a_terminal_obeys(

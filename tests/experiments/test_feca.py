@@ -191,7 +191,7 @@ def test_costs_are_relative_to_pooled_k_means(monkeypatch: pytest.MonkeyPatch) -
     model = OneShotKMeans(12, random_state=0)
     found, sent = costs.cost_and_floats(lambda k, random_state: model, data, 0)
     assert found == model.inertia_
-    assert sent <= 12 * 17
+    assert 12 * 17 < sent <= 64 * 17  # more local clusters than k, and never more than 64
     line = next(line for line in lines if line.startswith("  OneShotKMeans "))
     assert line.split()[1] == f"{100 * (found / cost - 1):.2f}"
     assert line.endswith("met")

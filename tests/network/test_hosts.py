@@ -91,7 +91,7 @@ def is_slow(hosts: Hosts) -> None:
 
 
 def breaks_for_a_second(hosts: Hosts, programs: dict[str, Program]) -> None:
-    for exchange in (20, 60, 100):
+    for exchange in (10, 25, 40):
         _at(programs, exchange)
         hosts.cut("N1", "N2")
         time.sleep(1.0)

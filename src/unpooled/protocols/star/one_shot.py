@@ -16,12 +16,15 @@ what makes the difference to a single one (fewer, down to ten, where it has many
 **k' (``local_clusters``)**. The finer the summary, the fewer rows have another nearest centre than
 their centroid. By default (``finer``) a party of n rows makes 3 k clusters, or n / 3 if these are
 more, but then no more than 64: where k is small, 3 k are few for what rows are like, and sending
-more costs little. With k local clusters the cost is about 1 % above that of pooled k-means, with
-the default a third of it. A party with a minimum count, or that sends radii, makes k by default: of
-finer clusters more are too small to leave, and the rows lost with them cost more than is gained.
-With ``trim`` it is 3 k, since outliers take centroids of their own. ``local_clusters=None`` lets
-every party choose 2 n^½ for its n rows: parties need not know k, the coordinator decides. A minimum
-count leaves room for fewer, but never for fewer than k.
+more costs little. Which of k centres is nearest to a row depends on its projection onto their span
+alone, k - 1 columns, while rows of many columns lie far apart in all the others. So finer clusters
+are made in the first max(20, 2 k) principal components of the party's rows; what is sent are means
+of whole rows as ever. With k local clusters the cost is about 1 % above that of pooled k-means,
+with the default a third of it or less. A party with a minimum count, or that sends radii, makes k
+by default: of finer clusters more are too small to leave, and the rows lost with them cost more
+than is gained. With ``trim`` it is 3 k, since outliers take centroids of their own.
+``local_clusters=None`` lets every party choose 2 n^½ for its n rows: parties need not know k, the
+coordinator decides. A minimum count leaves room for fewer, but never for fewer than k.
 
 **k unknown (``n_clusters=None``)**: the coordinator tries 1..``max_clusters`` and takes the number
 with the least BIC for round Gaussians of one variance (X-means, Pelleg & Moore 2000). Parties also
@@ -58,7 +61,8 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.data.parties import PartyData
-from unpooled.kernels.lloyd.kmeans import Clustering, cluster, scatter_of
+from unpooled.kernels.linalg.principal import principal_coordinates
+from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of, scatter_of
 from unpooled.kernels.lloyd.trimmed import trimmed_cluster
 from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask
@@ -80,6 +84,8 @@ LOCAL_PER_CENTER = 3
 """k' over k, by default."""
 _FINE = 64
 """k' by default where k is small and the party has rows enough."""
+_COMPONENTS = 20
+"""Principal components that finer clusters are made in, or 2 k if these are more."""
 _LEAST_FOR_RADII = 10
 _STARTS = (10, 100)
 _WORK = 4_000_000
@@ -162,6 +168,16 @@ class OneShotKMeans(StarProtocol):
         found = [self._aggregated(points, weights, k, rng) for k in tried]
         return min(found, key=lambda own: bic(points, weights, scatter, own))
 
+    def _local(self, data: PartyData, rows: FloatArray, rng: np.random.Generator) -> Clustering:
+        """Clusters of the party's rows, finer ones in the principal components of these."""
+        wanted = self._wanted(len(rows), data.min_count)
+        if not self.finer or wanted <= (self.n_clusters or 1):
+            return cluster(rows, data.weights, wanted, self.n_init, rng)
+        count = max(_COMPONENTS, 2 * (self.n_clusters or 1))
+        leading = principal_coordinates(rows, data.weights, count)
+        found = cluster(leading, data.weights, wanted, self.n_init, rng)
+        return means_of(rows, data.weights, found.labels)
+
     def _wanted(self, n_rows: int, min_count: int) -> int:
         """How many clusters a party looks for, 2 n^½ if it is left to it.
 
@@ -180,9 +196,8 @@ class OneShotKMeans(StarProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's own k-means."""
-        wanted = self._wanted(len(data.rows), data.min_count)
         rows = all_rows(data.rows)
-        found = cluster(rows, data.weights, wanted, self.n_init, rng)
+        found = self._local(data, rows, rng)
         kept = releasable(found, data)
         if self.send == "radii":
             sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
