@@ -15,8 +15,6 @@ from unpooled.experiments.reproduction.registry import ENTRIES
 from unpooled.experiments.reproduction.verdicts import AGREEING
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "reproduction"
-NOT_MADE_YET = {"comparison", "kernel-figure-3"}
-"""What takes long and is not committed yet."""
 NEEDS_NO_REASON = (*AGREEING, "not printed")
 
 
@@ -62,7 +60,7 @@ def test_all_of_it_runs_and_gives_the_same_files_again(tmp_path: Path) -> None:
     assert [name for name in files if files[name] != again[name]] == []
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in NOT_MADE_YET])
+@pytest.mark.parametrize("name", ENTRIES)
 def test_every_cell_of_a_page_has_a_verdict_and_a_reason_where_it_differs(name: str) -> None:
     found = json.loads((PAGES / f"{name}.json").read_text())
     cells = [cell for table in found["tables"] for cell in table["cells"]]

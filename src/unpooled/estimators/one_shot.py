@@ -26,11 +26,11 @@ class OneShotKMeans(StarEstimator):
         Number of clusters; "auto": the coordinator chooses among 1..``max_clusters``.
     local_clusters : int, "auto" or None, default=None
         Clusters that parties look for. None: three times ``n_clusters`` or, if that is more, one
-        for every three of a party's rows, up to 64 (never with ``trim``); under a policy
-        with a minimum count, or with radii, ``n_clusters``: finer ones are too small to leave. With
-        ``n_clusters`` parties send a third or less, and the cost is up to 1 % higher. "auto": twice
-        the square root of a party's rows, whatever ``n_clusters`` is (as always when that is "auto"
-        too).
+        for every three of a party's rows, up to 64 (never with ``trim``), made in the first
+        max(20, 2 x ``n_clusters``) principal components of its rows; under a policy with a minimum
+        count, or with radii, ``n_clusters``: finer ones are too small to leave. With ``n_clusters``
+        parties send a third or less, and the cost is up to 1 % higher. "auto": twice the square
+        root of a party's rows, whatever ``n_clusters`` is (as always when that is "auto" too).
     n_init : int or "auto", default=10
         Starts of each party's own k-means; "auto" makes 10.
     send : {"counts", "radii"}, default="counts"

@@ -103,17 +103,21 @@ def _saved_to_reach(curves: Curves, rival: str) -> tuple[float, float, SweptPoin
     return 1 - own.cost / other.cost, level, own, other
 
 
+def _less(share: float) -> str:
+    return f"{abs(share):.0%} {'less' if share >= 0 else 'more'}"
+
+
 def _saves_60(setting: KernelSetting, curves: Curves, rival: str, says: str) -> Claim:
     saved, level, own, other = _saved_to_reach(curves, rival)
     dearest = max(curves[rival], key=lambda p: p.cost)
     more = ""
     if dearest.value != other.value:
-        more = f" (than its dearest point, {dearest.cost:,.0f}: {1 - own.cost / dearest.cost:.0%})"
+        more = f" (than its dearest point, {dearest.cost:,.0f}: {_less(1 - own.cost / dearest.cost)})"
     return Claim(
         f"{setting.title}: {says}",
         f"to an NMI of {level:.3f}, which is {_LEVEL:g} below the best that both reach, FK takes "
         f"{own.cost:,.0f} numbers (T = {own.value}) and {rival} {other.cost:,.0f} "
-        f"({_SWEPT[rival]} = {other.value}): {saved:.0%} less{more}",
+        f"({_SWEPT[rival]} = {other.value}): {_less(saved)}{more}",
         saved >= 0.6,
         f"{rival} gets there with {_SWEPT[rival]} = {other.value}, the cheapest of its points that "
         f"does; its best NMI is {max(p.mean for p in curves[rival]):.3f}, FK's "
