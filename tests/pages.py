@@ -106,7 +106,7 @@ VERDICT_COLUMNS = {
 
 def science_table() -> str:
     """How many of each paper's numbers and claims reproduce, as the committed pages have it."""
-    heads = ["paper", "tables and figures", "numbers and claims", *VERDICT_COLUMNS]
+    heads = ["paper", "tables and figures", "comparisons", *VERDICT_COLUMNS]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     counts: dict[str, Counter[str]] = {}
     pages: Counter[str] = Counter()
@@ -123,10 +123,16 @@ def science_table() -> str:
     return "\n".join(lines)
 
 
+def choosing_table() -> str:
+    """Which method to use when, as the committed comparison has it."""
+    return (REPRODUCTION / "decision.md").read_text().rstrip("\n")
+
+
 def readme() -> str:
-    """README.md with its tables of methods and of verdicts."""
+    """README.md with its tables of methods, of which to use when, and of verdicts."""
     text = (ROOT / "README.md").read_text()
-    for table in (readme_table("star"), readme_table("mesh"), science_table()):
+    tables = (readme_table("star"), readme_table("mesh"), choosing_table(), science_table())
+    for table in tables:
         start = text.index(table.split(" | ")[0])
         text = text[:start] + table + text[text.index("\n\n", start) :]
     return text

@@ -95,6 +95,27 @@ def test_all_leaves_out_what_it_lacks_data_for(
     assert "lacking needs no-such-set.npz" in capsys.readouterr().err
 
 
+def test_what_cannot_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "dgc-figur-2"]) == 2
+    assert capsys.readouterr().err == (
+        "unpooled: 'dgc-figur-2' is no name: did you mean dgc-figure-2? unpooled reproduce lists "
+        "all names.\n"
+    )
+    for option, value in (("--runs", "0"), ("--runs", "1e9"), ("--jobs", "-1"), ("--to", "")):
+        with pytest.raises(SystemExit, match="2"):
+            main(["reproduce", "dgc-figure-2", f"{option}={value}"])
+        assert f"argument {option}: {value!r} is no " in capsys.readouterr().err
+
+
+def test_a_damaged_page_of_another_experiment(
+    toys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (toys / "reproduction").mkdir()
+    (toys / "reproduction" / "lacking.json").write_text("{}")
+    assert main(["reproduce", "ready", "--jobs", "1"]) == 2
+    assert "lacking.json cannot be read: make it again" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_experiments_of_our_own_have_reports(name: str) -> None:
     assert callable(import_module(f"unpooled.experiments.{OWN[name][0]}").report)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.stand_ins import write_stand_ins
-from unpooled.experiments.reproduction.registry import ENTRIES
+from unpooled.experiments.reproduction.registry import ENTRIES, OURS
 from unpooled.experiments.reproduction.verdicts import AGREEING
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "reproduction"
@@ -60,7 +60,9 @@ def test_all_of_it_runs_and_gives_the_same_files_again(tmp_path: Path) -> None:
     assert [name for name in files if files[name] != again[name]] == []
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize(
+    "name", [entry.name for entry in ENTRIES.values() if entry.paper is not OURS]
+)
 def test_every_cell_of_a_page_has_a_verdict_and_a_reason_where_it_differs(name: str) -> None:
     found = json.loads((PAGES / f"{name}.json").read_text())
     cells = [cell for table in found["tables"] for cell in table["cells"]]

@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Collection
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from unpooled.errors import InputError
 from unpooled.experiments.reproduction.registry import ALIASES, ENTRIES, OWN, Entry, chosen
 
 DEFAULT_RUNS_OF_OWN = 10
+MOST_RUNS = 10_000
 
 
 def add_reproduce(commands: Any) -> None:
@@ -28,14 +30,13 @@ def add_reproduce(commands: Any) -> None:
     parser.add_argument(
         "experiment",
         nargs="?",
-        choices=["all", *ENTRIES, *ALIASES, *OWN],
         metavar="NAME",
         help="which one, or all",
     )
     parser.add_argument("--quick", action="store_true", help="few runs of little: does it work?")
     parser.add_argument("--runs", type=_positive, metavar="N", help="runs (default: see the list)")
     parser.add_argument(
-        "--to", type=Path, metavar="DIR", help="where to (default: reproduction, or quick)"
+        "--to", type=_folder, metavar="DIR", help="where to (default: reproduction, or quick)"
     )
     parser.add_argument("--fresh", action="store_true", help="forget what is there already")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="cores (default: all)")
@@ -46,14 +47,26 @@ def add_reproduce(commands: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_RUNS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no whole number from 1 to {MOST_RUNS}; give one"
+        )
+    return int(text)
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("'' is no folder; give a name")
+    return Path(text)
 
 
 def _run(options: argparse.Namespace) -> None:
     name = options.experiment
+    known = ["all", *ENTRIES, *ALIASES, *OWN]
+    if name is not None and name not in known:
+        near = get_close_matches(name, known, 1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise InputError(f"{name!r} is no name: {meant}unpooled reproduce lists all names.")
     if options.plan is not None and name != "deep-paper":
         raise InputError(f"{name or 'the list'} has no plan; leave out --plan.")
     if name is None:
@@ -95,34 +108,42 @@ def _print_report(name: str, options: argparse.Namespace) -> None:
 def _make_pages(entries: list[Entry], options: argparse.Namespace) -> None:
     from unpooled import datasets
     from unpooled.experiments.reproduction.index import write_index
-    from unpooled.experiments.reproduction.page import counted
-    from unpooled.experiments.reproduction.running import reproduce, start_again
+    from unpooled.experiments.reproduction.running import start_again
+    from unpooled.experiments.reproduction.store import alone_in
 
     folder = options.to or Path("quick" if options.quick else "reproduction")
     there = datasets.available()
     lacking = {entry.name: _lacking(entry, there) for entry in entries}
-    if len(entries) == 1 and (lacks := lacking[entries[0].name]):
-        raise InputError(lacks)
     ready = [entry for entry in entries if not lacking[entry.name]]
-    if options.fresh:
-        start_again(ready, folder, quick=options.quick, runs=options.runs)
-    for entry in ready:
-        live = _LiveLine(entry.name)
-        page = reproduce(
-            entry,
-            folder,
-            runs=options.runs,
-            quick=options.quick,
-            jobs=options.jobs,
-            progress=live.show,
-        )
-        live.end()
-        if len(entries) == 1:
-            print("\n".join([page.conclusion, "", *page.lines()]))
-        print(f"{folder / entry.name}.md: {counted(page.counts()) or 'done'}", flush=True)
-    write_index(folder)
+    if not ready:
+        raise InputError(lacking[entries[0].name])
+    with alone_in(folder):
+        if options.fresh:
+            start_again(ready, folder, quick=options.quick, runs=options.runs)
+        for entry in ready:
+            _make_page(entry, folder, options, in_full=len(entries) == 1)
+        write_index(folder)
     for lacks in filter(None, lacking.values()):
         print(f"left out: {lacks}")
+
+
+def _make_page(entry: Entry, folder: Path, options: argparse.Namespace, *, in_full: bool) -> None:
+    from unpooled.experiments.reproduction.page import counted
+    from unpooled.experiments.reproduction.running import reproduce
+
+    live = _LiveLine(entry.name)
+    page = reproduce(
+        entry,
+        folder,
+        runs=options.runs,
+        quick=options.quick,
+        jobs=options.jobs,
+        progress=live.show,
+    )
+    live.end()
+    if in_full:
+        print("\n".join([page.conclusion, "", *page.lines()]))
+    print(f"{folder / entry.name}.md: {counted(page.counts()) or 'done'}", flush=True)
 
 
 def _lacking(entry: Entry, there: Collection[str]) -> str:

@@ -153,7 +153,7 @@ def test_results_of_another_kind_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.compute(numbers(tmp_path / "log"), tmp_path, quick=True, jobs=1)
-    with pytest.raises(InputError, match=r"quick True, and here it is False: name another folder"):
+    with pytest.raises(InputError, match=r"of a quick run, and this is a full one: name another"):
         store.Store(tmp_path, "numbers", quick=False)
     monkeypatch.setattr(store, "versions", lambda deep: {"numpy": "1.0"})
     with pytest.raises(InputError, match=r"numpy.*start again \(--fresh\)"):
@@ -161,6 +161,69 @@ def test_results_of_another_kind_are_refused(
     (tmp_path / "runs" / "numbers.json").write_text("{torn")
     with pytest.raises(InputError, match="cannot be read"):
         store.Store(tmp_path, "numbers", quick=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", "null", '{"quick": false}', "\xff", '{"quick": true, "results": []}']
+)
+def test_damaged_results_are_refused(text: str, tmp_path: Path) -> None:
+    running.compute(numbers(tmp_path / "log"), tmp_path, quick=False, jobs=1)
+    file = tmp_path / "runs" / "numbers.json"
+    kept = json.loads(file.read_text())
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"numbers\.json .*(--fresh|--to)"):
+        store.Store(tmp_path, "numbers", quick=False)
+    file.write_text(json.dumps({**kept, "results": [1]}))
+    with pytest.raises(InputError, match="cannot be read"):
+        store.Store(tmp_path, "numbers", quick=False)
+
+
+@pytest.mark.parametrize("line", ["5", "[[1], 2, 3]", "[", '"text"'])
+def test_a_line_that_is_no_result_is_left_out(line: str, tmp_path: Path) -> None:
+    store.Store(tmp_path, "numbers", quick=False).add("numbers/normal/0", 1.0, 0.1)
+    with (tmp_path / "runs" / "numbers.partial.jsonl").open("a") as stream:
+        stream.write(line + "\n")
+    assert store.Store(tmp_path, "numbers", quick=False).values == {"numbers/normal/0": 1.0}
+
+
+@pytest.mark.parametrize("text", ["", '{"quick": fal'])
+def test_a_stop_in_the_first_line_loses_nothing(text: str, tmp_path: Path) -> None:
+    running.compute(numbers(tmp_path / "log"), tmp_path, quick=False, jobs=1)
+    partial = tmp_path / "runs" / "numbers.partial.jsonl"
+    partial.write_text(text)
+    assert len(store.Store(tmp_path, "numbers", quick=False).values) == 4
+    assert not partial.exists()
+
+
+def test_to_start_again_forgets_nothing_of_others(entry: Entry, tmp_path: Path) -> None:
+    running.reproduce(entry, tmp_path, jobs=1)
+    store_of = store.Store(tmp_path, "numbers", quick=False)
+    store_of.add("numbers/of another page/0", 1.0, 0.1)
+    store_of.close()
+    running.start_again([entry], tmp_path, quick=False, runs=2)
+    left = store.Store(tmp_path, "numbers", quick=False)
+    assert sorted(left.values) == sorted(left.seconds)
+    assert sorted(left.values) == [
+        "numbers/normal/2",
+        "numbers/normal/3",
+        "numbers/of another page/0",
+    ]
+    with pytest.raises(InputError, match="full run, and this is a quick one"):
+        running.start_again([entry], tmp_path, quick=True, runs=2)
+    (tmp_path / "runs" / "numbers.json").write_text("{torn")
+    running.start_again([entry], tmp_path, quick=False, runs=2)
+    assert store.Store(tmp_path, "numbers", quick=False).values == {}
+
+
+def test_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    first = store.alone_in(tmp_path)
+    with first, pytest.raises(InputError, match="in use by another run"):
+        store.alone_in(tmp_path).__enter__()
+    with store.alone_in(tmp_path):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Nothing can be written"):
+        store.alone_in(tmp_path / "file").__enter__()
 
 
 def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_page_shows_reasons_where_they_are_needed() -> None:
     assert "| it falls | it rises by 2 | does not hold | a sign |" in text
     assert "no need" not in text
     assert "| a | b |\n|---|---|\n| 1 | 2 |" in text
-    assert counted(page.counts()) == "1 agree, 1 worse, 1 not printed, 1 do not hold"
+    assert counted(page.counts()) == "1 agrees, 1 worse, 1 not printed, 1 does not hold"
     found = page.as_json()
     assert found["verdicts"] == {"agrees": 1, "does not hold": 1, "not printed": 1, "worse": 1}
     assert found["tables"][0]["cells"][1]["why"] == "twice | as much"

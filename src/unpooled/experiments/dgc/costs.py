@@ -18,6 +18,11 @@ LOG_ROUNDS = np.unique(np.rint(np.geomspace(1, LAST_ROUND, 28)).astype(int))
 NEAR = 1e-3
 """A cost has settled when it is above its last value by less than this share of it."""
 CURVE_RUNS = 20
+LOWEST = 0.3
+"""Bands are cut at this share of the mean, since a logarithmic axis has no 0."""
+ALIKE = (
+    "The panels of KM and HL look alike, for no row is as far as Huber's delta = 5 from its centre."
+)
 
 Curve = tuple[float, int]
 """rho and B"""
@@ -60,10 +65,11 @@ def cost_tasks(curves: Iterable[Curve], runs: int) -> list[Task]:
 def cost_curves(
     results: Results, loss: str, curve: Curve, runs: int, *, above: bool = False
 ) -> FloatArray:
-    """Costs of all runs at LOG_ROUNDS, or how far they are above their last values."""
+    """Costs of all runs at LOG_ROUNDS; or (J^t - J^T) / J^T, J^T a run's own last cost."""
     key = cost_key(loss, *curve)
-    values = results.runs(key, "above", runs)
-    return values if above else values + results.runs(key, "last", runs)[:, None]
+    values, last = results.runs(key, "above", runs), results.runs(key, "last", runs)[:, None]
+    found: FloatArray = values / last if above else values + last
+    return found
 
 
 def settled(results: Results, loss: str, curve: Curve, runs: int) -> float:
@@ -90,7 +96,7 @@ def drawn_costs(
     yscale: str = "log",
 ) -> Any:
     """Three panels, one per loss: means over runs, and a standard deviation around them."""
-    figure, axes = panels(len(DGC_LOSSES), height=3.6)
+    figure, axes = panels(len(DGC_LOSSES), width=2.7, height=2.9)
     shown = until >= LOG_ROUNDS
     floor = 1e-12 if above else 0.0
     for panel, loss in zip(axes[0], DGC_LOSSES, strict=True):
@@ -100,12 +106,12 @@ def drawn_costs(
             mean = np.where(mean > floor, mean, np.nan)
             style = line_style(place)
             panel.plot(LOG_ROUNDS[shown], mean, label=name, **style)
-            low, high = np.maximum(mean - spread, 0.3 * mean), mean + spread
+            low, high = np.maximum(mean - spread, LOWEST * mean), mean + spread
             panel.fill_between(
                 LOG_ROUNDS[shown], low, high, color=style["color"], alpha=0.2, linewidth=0
             )
         panel.set(xscale="log", yscale=yscale, title=f"DGC-{loss}", xlabel="round")
-    axes[0, 0].set_ylabel("cost above its last value" if above else "cost $J_\\rho$")
+    axes[0, 0].set_ylabel("$(J^t - J^T) / J^T$" if above else "cost $J_\\rho$")
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=len(names))
     return figure

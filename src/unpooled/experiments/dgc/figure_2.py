@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from unpooled.experiments.dgc.costs import (
+    ALIKE,
     CURVE_RUNS,
     LOG_ROUNDS,
+    LOWEST,
     Curve,
     cost_curves,
     cost_tasks,
     drawn_costs,
     largest_rise,
 )
-from unpooled.experiments.dgc.setting import DGC_LOSSES, IRIS_SETTING, RHOS, ROUNDS
+from unpooled.experiments.dgc.setting import DGC_LOSSES, IRIS_COST_SETTING, RHOS, ROUNDS
 from unpooled.experiments.reproduction.page import Claim, Claims, Page, Plain
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 
@@ -44,9 +46,11 @@ def page(scale: Scale, results: Results) -> Page:
         if claim.holds
         else f"The cost {never}: Lemma 2 of the paper is not seen."
     )
+    last = LOG_ROUNDS[LOG_ROUNDS <= ROUNDS][-1]
     caption = (
-        f"Cost per round, B = 1, mean over {scale.runs} runs and one standard deviation around it. "
-        "Both axes are logarithmic."
+        f"Cost per round, B = 1, mean over {scale.runs} runs and one standard deviation around it "
+        f"(its lower edge is cut at {LOWEST} of the mean), drawn up to round {last}. Both axes are "
+        f"logarithmic. {ALIKE}"
     )
     return Page([Claims("The claim", [claim]), _costs(scale, results)], conclusion, caption)
 
@@ -68,7 +72,7 @@ def draw(scale: Scale, results: Results) -> Any:
 
 EXPERIMENT = Experiment(
     title="DGC, Figure 2: the cost per round, over rho",
-    setting=IRIS_SETTING,
+    setting=IRIS_COST_SETTING,
     runs=CURVE_RUNS,
     quick_runs=2,
     tasks=tasks,

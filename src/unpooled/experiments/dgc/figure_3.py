@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from unpooled.experiments.dgc.costs import (
+    ALIKE,
     CURVE_RUNS,
+    LOG_ROUNDS,
     Curve,
     cost_key,
     cost_tasks,
     drawn_costs,
     settled,
 )
-from unpooled.experiments.dgc.setting import DGC_LOSSES, IRIS_SETTING
+from unpooled.experiments.dgc.setting import DGC_LOSSES, IRIS_COST_SETTING
 from unpooled.experiments.reproduction.page import Claim, Claims, Page, Plain
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 
@@ -60,7 +62,8 @@ def page(scale: Scale, results: Results) -> Page:
     )
     caption = (
         f"Cost per round, rho = 10, mean over {scale.runs} runs and one standard deviation around "
-        "it. Rounds are on a logarithmic axis."
+        f"it, drawn up to round {LOG_ROUNDS[LOG_ROUNDS <= SHOWN][-1]}. Rounds are on a logarithmic "
+        f"axis. {ALIKE}"
     )
     settling = Plain("Until the cost has settled", rows)
     return Page([Claims("The claim", [claim]), settling], conclusion, caption)
@@ -73,7 +76,7 @@ def draw(scale: Scale, results: Results) -> Any:
 
 EXPERIMENT = Experiment(
     title="DGC, Figure 3: the cost per round, over B",
-    setting=f"{IRIS_SETTING} rho = 10. A cost is taken at the end of a round.",
+    setting=f"{IRIS_COST_SETTING} rho = 10. A cost is taken at the end of a round.",
     runs=CURVE_RUNS,
     quick_runs=2,
     tasks=tasks,

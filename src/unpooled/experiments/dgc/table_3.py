@@ -92,7 +92,7 @@ def page(scale: Scale, results: Results) -> Page:
             value
             for table in tables
             for cell, value in zip(table.cells, table.verdicts(), strict=True)
-            if cell.where[-1] == matching or len(_matchings(cell.where[0])) == 1
+            if cell.where[-1] == matching
         ]
         counts.append(f"{matching} {sum(v in AGREEING for v in judged)} of {len(judged)}")
     conclusion = (
@@ -214,17 +214,34 @@ def _claims(scale: Scale, results: Results) -> Claims:
             "k-means with ten starts counts among the others."
         )
         found.append(Claim(f"{ahead} is best on {name}", words, holds, why))
-    gaps = {
-        name: min(mean(name, c, "joint") for c in COLUMNS if c != "LGC-KM")
-        - mean(name, "LGC-KM", "joint")
+    others = [column for column in COLUMNS if column != "LGC-KM"]
+    poorest = {
+        (matching, name): min(others, key=lambda column: mean(name, column, matching))
+        for matching in ("best", "joint")
         for name in TABLE_3
     }
-    words = ", ".join(f"{name} {gap:+.2f}" for name, gap in gaps.items())
+    gaps = {
+        (matching, name): mean(name, column, matching) - mean(name, "LGC-KM", matching)
+        for (matching, name), column in poorest.items()
+    }
+    words = "; ".join(
+        f"{matching}: {', '.join(f'{name} {gaps[matching, name]:+.2f}' for name in TABLE_3)}"
+        for matching in ("best", "joint")
+    )
+    poorer = ", ".join(
+        f"{poorest[matching, name]} on {name} ({matching})"
+        for (matching, name), gap in gaps.items()
+        if gap <= 0
+    )
     says = "clustering in isolation (LGC) is the poorest everywhere"
-    why = "A method that shares something is poorer here where the number is negative."
-    said = f"points that the next poorest is ahead (joint): {words}"
-    found.append(Claim(says, said, all(gap > 0 for gap in gaps.values()), why))
-    return Claims("Comparisons", found)
+    why = f"As poor or poorer is {poorer}, by the matching in brackets."
+    said = f"points that the next poorest is ahead, {words}"
+    found.append(Claim(says, said, not poorer, why))
+    note = (
+        "A claim holds if it does so by both matchings, best and joint; pooled methods count by "
+        "their best one in both."
+    )
+    return Claims("Comparisons", found, note)
 
 
 EXPERIMENT = Experiment(

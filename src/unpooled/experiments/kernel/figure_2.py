@@ -92,7 +92,8 @@ def draw(scale: Scale, results: Results) -> Any:
     panel, places = axes[0, 0], np.arange(len(CEM_SETS))
     for place, (compress, way) in enumerate(CEM_WAYS.items()):
         sent = [_per_iteration(setting, scale, results, compress) for setting in CEM_SETS]
-        spread = [found.std(ddof=1) if len(found) > 1 else 0.0 for found in sent]
+        # No bar, and no cap, where there is one run.
+        spread = [found.std(ddof=1) if len(found) > 1 else np.nan for found in sent]
         panel.bar(
             places + 0.4 * (place - 0.5),
             [found.mean() for found in sent],

@@ -112,7 +112,8 @@ def _saves_60(setting: KernelSetting, curves: Curves, rival: str, says: str) -> 
     dearest = max(curves[rival], key=lambda p: p.cost)
     more = ""
     if dearest.value != other.value:
-        more = f" (than its dearest point, {dearest.cost:,.0f}: {_less(1 - own.cost / dearest.cost)})"
+        than_dearest = _less(1 - own.cost / dearest.cost)
+        more = f" (than its dearest point, {dearest.cost:,.0f}: {than_dearest})"
     return Claim(
         f"{setting.title}: {says}",
         f"to an NMI of {level:.3f}, which is {_LEVEL:g} below the best that both reach, FK takes "

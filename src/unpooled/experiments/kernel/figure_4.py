@@ -21,6 +21,8 @@ from unpooled.experiments.reproduction.page import Claim, Claims, Page, Plain
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale
 from unpooled.types import FloatArray
 
+_CLOSE = 0.25
+"""Q0/Q1 is to be this near to 1."""
 _NAMES = {True: "Q1, with CEM", False: "Q0, without CEM"}
 
 
@@ -30,17 +32,27 @@ def _steps(setting: KernelSetting, scale: Scale, results: Results) -> tuple[Floa
     return found[0], found[1]
 
 
+def _overall(setting: KernelSetting, scale: Scale, results: Results) -> float:
+    """The mean of Q0 over the mean of Q1, over all iterations and runs."""
+    q1, q0 = _steps(setting, scale, results)
+    return float(q0.mean() / q1.mean())
+
+
 def _claim(setting: KernelSetting, scale: Scale, results: Results) -> Claim:
     q1, q0 = _steps(setting, scale, results)
     ratio = q0.mean(axis=0) / q1.mean(axis=0)
     return Claim(
         f"{setting.title}: Q0 is close to Q1 in every iteration",
-        f"Q0/Q1 is {ratio.mean():.3f} on average, {ratio.min():.2f} to {ratio.max():.2f} over "
-        f"iterations; Q1 {q1.mean():.1f}, Q0 {q0.mean():.1f} steps",
-        bool(np.abs(ratio - 1).max() <= 0.25),
-        f"The largest gap is at t = {np.abs(ratio - 1).argmax() + 1}; Lanczos starts from a random "
-        "vector, of N entries without CEM and of D + r with it.",
+        f"Q0/Q1 is {_overall(setting, scale, results):.3f} over all iterations, {ratio.min():.2f} "
+        f"to {ratio.max():.2f} in single ones; Q1 {q1.mean():.1f}, Q0 {q0.mean():.1f} steps",
+        bool(np.abs(ratio - 1).max() <= _CLOSE),
+        f"The largest gap is at t = {np.abs(ratio - 1).argmax() + 1}, over {_counted(len(q1))}; "
+        "Lanczos starts from a random vector, of N entries without CEM and of D + r with it.",
     )
+
+
+def _counted(runs: int) -> str:
+    return f"{runs} run{'s' if runs > 1 else ''}"
 
 
 def page(scale: Scale, results: Results) -> Page:
@@ -53,31 +65,36 @@ def page(scale: Scale, results: Results) -> Page:
         for name, steps in zip(_NAMES.values(), _steps(setting, scale, results), strict=True):
             means = [f"{steps[:, t - 1].mean():.1f}" for t in times]
             rows.append([setting.title, name, str(cem_runs(setting, scale)), *means])
-    ratios = [
-        float(q0.mean() / q1.mean())
-        for q1, q0 in (_steps(setting, scale, results) for setting in CEM_SETS)
-    ]
+    ratios = [_overall(setting, scale, results) for setting in CEM_SETS]
+    note = (
+        "A claim holds if Q0/Q1, each a mean over runs, is within a quarter of 1 in every "
+        "iteration. Over all iterations, Q0/Q1 is the ratio of the means over iterations and runs."
+    )
     return Page(
-        [Claims("What the paper draws", claims), Plain("Mean steps", rows)],
+        [Claims("What the paper draws", claims, note), Plain("Mean steps", rows)],
         conclusion=(
             f"On {sum(c.holds for c in claims)} of {len(claims)} sets Q0 is within a quarter of Q1 "
             f"in every iteration; over all iterations Q0/Q1 is {min(ratios):.3f} to "
             f"{max(ratios):.3f}, so what CEM saves comes of shorter vectors, not of fewer of them."
         ),
-        caption="Lanczos steps per iteration, mean over runs; bands of one standard deviation.",
+        caption=(
+            "Lanczos steps per iteration, mean over runs; bands of one standard deviation where "
+            "there are several."
+        ),
     )
 
 
 def draw(scale: Scale, results: Results) -> Any:
     """A panel for each set."""
-    figure, axes = panels(len(CEM_SETS), width=3.6)
+    figure, axes = panels(len(CEM_SETS), width=2.6, height=2.8)
     for panel, setting in zip(axes[0], CEM_SETS, strict=True):
         both = zip(_NAMES.values(), _steps(setting, scale, results), strict=True)
         for place, (name, steps) in enumerate(both):
             draw_by_iteration(panel, steps, place, name)
-        panel.set(title=setting.title, xlabel="iteration t", ylabel="Lanczos steps")
+        panel.set(title=setting.title, xlabel="iteration t")
         panel.set_ylim(bottom=0)
-        panel.legend(loc="lower right")
+    axes[0, 0].set_ylabel("Lanczos steps")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 

@@ -211,4 +211,8 @@ def counted(counts: Counter[Verdict]) -> str:
     """Counts of verdicts in words: "11 agree, 1 worse"."""
     words = {"agrees": "agree", "holds": "hold", "does not hold": "do not hold"}
     order = list(dict.fromkeys(Verdict.__args__))  # type: ignore[attr-defined]
-    return ", ".join(f"{counts[name]} {words.get(name, name)}" for name in order if counts[name])
+    return ", ".join(
+        f"{counts[name]} {name if counts[name] == 1 else words.get(name, name)}"
+        for name in order
+        if counts[name]
+    )

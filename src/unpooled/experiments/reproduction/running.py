@@ -45,15 +45,19 @@ def reproduce(
     for name, content in page.files.items():
         (folder / name).write_text(content)
     found = {"name": entry.name, "title": experiment.title, "runs": scale.runs, **page.as_json()}
+    found |= {"quick": True} if quick else {}
     (folder / f"{entry.name}.json").write_text(json.dumps(found, indent=1) + "\n")
     return page
 
 
 def start_again(entries: Iterable[Entry], folder: Path, *, quick: bool, runs: int | None) -> None:
     """Forgets what these experiments have computed before."""
+    keys: dict[str, set[str]] = {}
     for entry in entries:
-        tasks = _tasks(entry.experiment(), runs, quick)[1]
-        forget(folder, {task.store for task in tasks})
+        for task in _tasks(entry.experiment(), runs, quick)[1]:
+            keys.setdefault(task.store, set()).add(task.key)
+    for name, own in keys.items():
+        forget(folder, name, own, quick=quick)
 
 
 def _tasks(experiment: Experiment, runs: int | None, quick: bool) -> tuple[Scale, Sequence[Task]]:
@@ -70,7 +74,6 @@ def compute(
     progress: Progress = lambda done, of: None,
 ) -> Results:
     """The results of all tasks: those that the folder has, and the others, computed now."""
-    folder.mkdir(parents=True, exist_ok=True)
     names = dict.fromkeys(task.store for task in tasks)
     stores = {name: Store(folder, name, quick=quick) for name in names}
     # Parts of an experiment may name the same task; it is run once.
@@ -139,6 +142,9 @@ def _lines(
     yield "```console"
     yield command
     yield "```\n"
+    if entry.data:
+        needed = ", ".join(f"`{name}.npz`" for name in entry.data)
+        yield f"Data: {needed} in the folder that the environment variable UNPOOLED_DATA names.\n"
     used = ", ".join(f"{name} {number}" for name, number in versions(entry.deep).items())
     seeds = experiment.seeds.format(last=scale.runs - 1)
     files = ", ".join(f"[`runs/{name}.json`](runs/{name}.json)" for name in stores)

@@ -8,10 +8,13 @@ While tasks are run, ``runs/NAME.partial.jsonl`` has a line for each that is don
 from __future__ import annotations
 
 import json
+import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,10 @@ def versions(deep: bool = False) -> dict[str, str]:
     return found
 
 
+class UnusableError(InputError):
+    """What is on disk is damaged or was made with other versions: it is of no use here."""
+
+
 class Store:
     """The results of one store in one folder."""
 
@@ -41,37 +48,63 @@ class Store:
         self._file = folder / "runs" / f"{name}.json"
         self._times_file = folder / "runs" / f"{name}.times.json"
         self._partial = folder / "runs" / f"{name}.partial.jsonl"
-        self._header = {"quick": quick, "versions": versions(deep=name.startswith("deep"))}
+        self._header: dict[str, Any] = {
+            "quick": quick,
+            "versions": versions(deep=name.startswith("deep")),
+        }
         self.values: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self._read()
 
     def _read(self) -> None:
         if self._file.exists():
-            self._refuse_others(self._file, kept := _json_of(self._file.read_text(), self._file))
-            self.values.update(kept["results"])
+            kept = _json_of(_text_of(self._file), self._file)
+            self._refuse_others(self._file, kept)
+            if not isinstance(results := kept.get("results"), dict):
+                raise _damaged(self._file)
+            self.values.update(results)
         if self._times_file.exists():
-            self.seconds.update(_json_of(self._times_file.read_text(), self._times_file))
+            self.seconds.update(_json_of(_text_of(self._times_file), self._times_file))
         if self._partial.exists():
-            if not (text := self._partial.read_text()).endswith("\n"):
-                with self._partial.open("a") as stream:  # so that the next line is a whole one
-                    stream.write("\n")
-            head, *lines = text.splitlines() or ["{}"]
-            self._refuse_others(self._partial, _json_of(head, self._partial))
-            for line in lines:
-                try:
-                    key, value, seconds = json.loads(line)
-                except ValueError:  # the line that was being written when it was stopped
-                    continue
+            self._read_partial()
+
+    def _read_partial(self) -> None:
+        text = _text_of(self._partial)
+        head, *lines = text.split("\n")
+        if not lines:  # stopped while it wrote the first line
+            self._partial.unlink()
+            return
+        self._refuse_others(self._partial, _json_of(head, self._partial))
+        if lines[-1]:
+            with self._partial.open("a") as stream:  # so that the next line is a whole one
+                stream.write("\n")
+        for line in lines:
+            try:
+                key, value, seconds = json.loads(line)
                 self.values[key], self.seconds[key] = value, seconds
+            except (ValueError, TypeError):  # the line that was being written when it was stopped
+                continue
 
     def _refuse_others(self, file: Path, kept: Mapping[str, Any]) -> None:
-        for name, here in self._header.items():
-            if kept.get(name) != here:
-                raise InputError(
-                    f"{file} was made with {name} {kept.get(name)}, and here it is {here}: name "
-                    "another folder (--to), or start again (--fresh)."
-                )
+        if kept.get("quick") != self._header["quick"]:
+            here, there = ("a quick", "a full")[:: 1 if self._header["quick"] else -1]
+            raise InputError(
+                f"{file} is of {there} run, and this is {here} one: name another folder (--to)."
+            )
+        before, now = kept.get("versions"), self._header["versions"]
+        if before != now:
+            raise UnusableError(
+                f"{file} was made with {_unlike(before, now)}: name another folder (--to), or "
+                "start again (--fresh)."
+            )
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forgets these results."""
+        for key in keys:
+            self.values.pop(key, None)
+            self.seconds.pop(key, None)
+        if self._file.exists() or self._partial.exists():
+            self._write_all()
 
     def add(self, key: str, value: Any, seconds: float) -> None:
         """Keeps a result at once."""
@@ -86,12 +119,14 @@ class Store:
 
     def close(self) -> None:
         """Puts all results into one file, in the order of their keys."""
-        if not self._partial.exists():
-            return
+        if self._partial.exists():
+            self._write_all()
+
+    def _write_all(self) -> None:
         ordered = {key: self.values[key] for key in sorted(self.values)}
         _write(self._file, self._header | {"results": ordered})
         _write(self._times_file, {key: self.seconds[key] for key in sorted(self.seconds)})
-        self._partial.unlink()
+        self._partial.unlink(missing_ok=True)
 
 
 def plain(value: Any) -> Any:
@@ -105,11 +140,32 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _json_of(text: str, file: Path) -> Any:
+def _text_of(file: Path) -> str:
     try:
-        return json.loads(text)
+        return file.read_text()
+    except (OSError, ValueError) as error:
+        raise _damaged(file) from error
+
+
+def _json_of(text: str, file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{file} cannot be read: start again (--fresh).") from error
+        raise _damaged(file) from error
+    if not isinstance(found, dict):
+        raise _damaged(file)
+    return found
+
+
+def _damaged(file: Path) -> UnusableError:
+    return UnusableError(f"{file} cannot be read: start again (--fresh).")
+
+
+def _unlike(before: Any, now: Mapping[str, str]) -> str:
+    """The versions that differ."""
+    before = before if isinstance(before, dict) else {}
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return ", ".join(f"{n} {before.get(n, 'none')} (here {now.get(n, 'none')})" for n in names)
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
@@ -126,8 +182,53 @@ def _write(file: Path, content: Mapping[str, Any]) -> None:
     new.replace(file)
 
 
-def forget(folder: Path, names: Iterable[str]) -> None:
-    """Removes the results of these stores."""
-    for name in names:
+def forget(folder: Path, name: str, keys: Iterable[str], *, quick: bool) -> None:
+    """Removes these results of a store; all of them where it is of no use."""
+    try:
+        Store(folder, name, quick=quick).drop(keys)
+    except UnusableError:
         for ending in ("json", "times.json", "partial.jsonl"):
             (folder / "runs" / f"{name}.{ending}").unlink(missing_ok=True)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Makes the folder and keeps other runs out of it: they would overwrite each other's results.
+
+    The lock is on the folder of results itself and goes with the process, however that ends.
+    """
+    runs = folder / "runs"
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=runs), TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"Nothing can be written into {folder} ({error.strerror}): name another folder (--to)."
+        ) from error
+    with _locked(runs) as mine:
+        if not mine:
+            raise InputError(
+                f"{folder} is in use by another run: wait for it, or name another folder (--to)."
+            )
+        yield
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether this process alone holds the folder; always, where the system has no such locks."""
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        yield True
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)

@@ -16,11 +16,19 @@ AGREEING: tuple[Verdict, ...] = ("agrees", "close", "holds")
 """Verdicts that need no explanation; so does "not printed"."""
 
 EXPLANATION = (
-    "**agrees**: the means differ by at most twice the standard error of their difference, and "
-    "half a unit of the last printed digit. **close**: by more, but by less than one standard "
-    "deviation of single runs (the larger of the paper's and ours). Else **better** or **worse**, "
-    "or **higher** or **lower** where neither is good. Where a paper prints no deviation, ours "
-    "stands in for it. ± is the standard deviation over runs."
+    "**agrees**: the means differ by at most twice the standard error of their difference plus "
+    "half a unit of the last printed digit: these runs do not tell them apart. **close**: by more, "
+    "but by less than one standard deviation of single runs (the larger of the paper's and ours). "
+    "Else **better** or **worse**, or **higher** or **lower** where neither is good. Where a paper "
+    "prints no deviation, ours stands in for it; where it does not say over how many runs it took "
+    "a mean, ten are assumed. ± is the standard deviation over runs."
+)
+SHORT = (
+    "A number *agrees* if it differs from the printed one by no more than chance explains (twice "
+    "the standard error), and is *close* if it differs by more, but by less than single runs do; "
+    "else it is *better* or *worse*, or *higher* or *lower* where neither is good. Claims in words "
+    "or drawn *hold* or *do not hold*, by a criterion that the page names. A number counts once "
+    "for every reading of the paper that was tried."
 )
 
 
