@@ -186,9 +186,9 @@ OneShotKMeans with `refine=True`.
 **No held-out test.** Defaults of OneShotKMeans and GossipKMeans, and the start, rho and solver of
 DGC, KarSwenson and ADMMKMeans, were chosen in trials on Iris, S4, MNIST, Mushrooms and Covertype.
 The finer summaries where k is small, and the principal components that they are made in, were added
-after heart, wine, breast cancer, digits and the CIFAR-10 features had been measured (`unpooled reproduce held-out`), and the S-sets serve other
-experiments of ours. So none of the twelve is certain to be new to our methods, and the comparison
-may lean towards them.
+after heart, wine, breast cancer, digits and the CIFAR-10 features had been measured (`unpooled
+reproduce held-out`), and the S-sets serve other experiments of ours. So none of the twelve is
+certain to be new to our methods, and the comparison may lean towards them.
 
 **Measures.** *Cost* is that of the partition: the squared distances of rows to the means of their
 clusters, over the same of scikit-learn's `KMeans(n_init=10)` on all rows. It is the one definition

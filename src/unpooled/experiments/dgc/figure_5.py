@@ -57,9 +57,9 @@ def page(scale: Scale, results: Results) -> Page:
         f"after 500: it is {min(left):.2%} to {max(left):.2%} above that of round 1,000."
     )
     caption = (
-        f"The normalised cost (J^t - J^T) / J^T, T = 1,000, of round t: mean over {scale.runs} runs "
-        f"and one standard deviation around it; the band's lower edge is cut at {LOWEST} of the "
-        f"mean. Both axes are logarithmic; lines end where nothing is left. {ALIKE}"
+        f"The normalised cost (J^t - J^T) / J^T, T = 1,000, of round t, mean over {scale.runs} "
+        f"runs and one standard deviation around it; the band's lower edge is cut at {LOWEST} of "
+        f"the mean. Both axes are logarithmic; lines end where nothing is left. {ALIKE}"
     )
     settling = Plain("Rounds until the cost is within 0.1 % of that at round 1,000", rows)
     return Page([Claims("The claim", [claim]), settling], conclusion, caption)

@@ -163,6 +163,7 @@ def draw(scale: Scale, results: Results) -> Any:
                 )
                 place += 1
         panel.set(xscale="log", xlabel="round", title=split)
+        panel.sharey(axes[0, 0])
     axes[0, 0].set_ylabel("accuracy in %")
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=4, fontsize=10)

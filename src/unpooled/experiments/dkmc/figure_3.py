@@ -63,9 +63,13 @@ def page(scale: Scale, results: Results) -> Page:
     caption = (
         f"Accuracy after 1,000 rounds of DGC, mean over {scale.runs} runs with its 95 % interval, "
         "over the rounds L of DKM+C; lines are random starts (dashed) and the start merged along a "
-        "tree (dotted)."
+        "tree (dotted), bands their 95 % intervals."
     )
-    said = Claims("What the paper says", claims)
+    note = (
+        "Ahead is: by more than two standard errors of the difference, by both readings; what is "
+        "not ahead by that much is not told apart by these runs."
+    )
+    said = Claims("What the paper says", claims, note)
     return Page([said, _all(scale, results)], conclusion, caption)
 
 
@@ -179,6 +183,7 @@ def draw(scale: Scale, results: Results) -> Any:
             panel.axhline(mean, linestyle=dash, color=colour, label=label)
             panel.axhspan(mean - half, mean + half, color=colour, alpha=0.15, lw=0)
         panel.set(xlabel="rounds L of DKM+C", title=split, xticks=ROUNDS_OF_START)
+        panel.sharey(axes[0, 0])
     axes[0, 0].set_ylabel("accuracy after 1,000 rounds in %")
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=4, fontsize=10)

@@ -17,7 +17,7 @@ from unpooled.experiments.feca.parties import (
     party_tasks,
     settled_claim,
 )
-from unpooled.experiments.feca.setting import S_SET_SETTING
+from unpooled.experiments.feca.setting import FECA_READINGS, ROWS_AND_DISTANCE
 from unpooled.experiments.feca.table_8 import TABLE_8
 from unpooled.experiments.feca.table_9 import TABLE_9
 from unpooled.experiments.reproduction import drawing
@@ -106,7 +106,7 @@ def _bars(means: list[float], spread: list[float]) -> list[list[float]]:
 
 EXPERIMENT = Experiment(
     title="FeCA, Figure 12: Tables 8 and 9, drawn",
-    setting=S_SET_SETTING + PARTY_SETTING + " Shares of 5 % are disjoint.",
+    setting=ROWS_AND_DISTANCE + FECA_READINGS + PARTY_SETTING + " Shares of 5 % are disjoint.",
     runs=10,
     quick_runs=1,
     tasks=tasks,

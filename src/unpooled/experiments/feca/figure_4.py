@@ -107,7 +107,7 @@ def draw(scale: Scale, results: Results) -> Any:
         for place, method in enumerate(methods):
             line, column = half * number + place // columns, place % columns
             axis = axes[line, column]
-            axis.plot(*thin.T, ",", color="0.6", rasterized=True, antialiased=False)
+            axis.plot(*thin.T, ".", color="0.5", markersize=1.6, rasterized=True)
             found = np.array(results[f"feca-centers/{method}/{name}/0"]["centers"]) / 1e6
             axis.plot(
                 *(data.centers / 1e6).T,

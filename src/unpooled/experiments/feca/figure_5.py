@@ -19,9 +19,11 @@ from scipy.spatial.distance import cdist
 from unpooled.data.parties import Parties
 from unpooled.experiments.feca.setting import (
     BEST_FECA,
+    FECA_READINGS,
     LITERAL_FECA,
+    ROWS_AND_DISTANCE,
     S_SET_METHODS,
-    S_SET_SETTING,
+    TEN_PARTIES,
     sset,
     sset_groups,
 )
@@ -173,7 +175,9 @@ def draw(scale: Scale, results: Results) -> Any:
 
 EXPERIMENT = Experiment(
     title="FeCA, Figure 5: how well radii cover centroids",
-    setting=S_SET_SETTING
+    setting=ROWS_AND_DISTANCE
+    + TEN_PARTIES
+    + FECA_READINGS
     + " Here S1. sigma of a centroid is its distance to the nearest true centre, divided by the "
     "largest radius among the centroids of that true centre, which is the one that is grouped by.",
     runs=3,

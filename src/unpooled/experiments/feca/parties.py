@@ -124,8 +124,8 @@ def _why(
     if parties == 1:
         distance = results.runs(party_key(method, sharing, 1), "distance", scale.runs)
         return (
-            f"One party is pooled k-means: single runs lie between {distance.min():.1f} and "
-            f"{distance.max():.1f}, by how often one k-means++ start is stuck."
+            f"One party is pooled k-means: single runs lie between {distance.min():.3f} and "
+            f"{distance.max():.3f}, by how often one k-means++ start is stuck."
         )
     other = next(name for name in PARTY_METHODS if name != method)
     means = " and ".join(

@@ -50,17 +50,24 @@ SHARE_PARTIES = 20
 """Parties that hold 5 % of the rows each."""
 _QUICK_ROWS = 600
 
-S_SET_SETTING = (
-    "S-sets, 15 clusters in the plane, 5000 rows each, over ten parties: iid, or each class by "
-    "Dirichlet(0.3) or Dirichlet(0.1). The run's number is the seed of the split, the same for all "
-    "methods, and of the method. Distance: Frobenius norm of the difference between found and true "
-    "centres under the optimal matching, in raw coordinates, / 1e4. Only matched centres count, so "
-    "the number of centres stands beside it; for FeCA it is the number of means of groups (others "
-    "make up 15). The paper does not say how often a party's k-means starts, nor whether the pair "
-    "that justified a removal is tested again (literal, as printed) or merged: all four readings "
-    "are shown. Fuzzy c-means iterates until a party's centres stay, or 30 steps in each of ten "
-    "rounds. OneShotKMeans with 15 local clusters sends as many numbers as FeCA does."
+ROWS_AND_DISTANCE = (
+    "S-sets, 15 clusters in the plane, 5000 rows each. The run's number is the seed of the split, "
+    "the same for all methods, and of the method. Distance: Frobenius norm of the difference "
+    "between found and true centres under the optimal matching, in raw coordinates, / 1e4. Only "
+    "matched centres count, so the number of centres stands beside it; for FeCA it is the number "
+    "of means of groups (others make up 15)."
 )
+TEN_PARTIES = " Ten parties: iid, or each class by Dirichlet(0.3) or Dirichlet(0.1)."
+FECA_READINGS = (
+    " The paper does not say how often a party's k-means starts, nor whether the pair that "
+    "justified a removal is tested again (literal, as printed) or merged; the rows say which "
+    "reading they are of."
+)
+OTHER_METHODS = (
+    " Fuzzy c-means iterates until a party's centres stay, or 30 steps in each of ten rounds. "
+    "OneShotKMeans with 15 local clusters sends as many numbers as FeCA does."
+)
+S_SET_SETTING = ROWS_AND_DISTANCE + TEN_PARTIES + FECA_READINGS + OTHER_METHODS
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@ from unpooled.experiments.feca.mse import (
 )
 from unpooled.experiments.feca.setting import (
     BEST_FECA,
+    FECA_READINGS,
     FECAS,
     LITERAL_FECA,
-    S_SET_SETTING,
+    ROWS_AND_DISTANCE,
+    TEN_PARTIES,
     UNREFINED,
     mean_text,
     shown,
@@ -136,7 +138,10 @@ def _conclusion(table: Table, scale: Scale, results: Results) -> str:
 
 EXPERIMENT = Experiment(
     title="FeCA, Table 5: without the removal of one-fit-many centroids",
-    setting=S_SET_SETTING + " Here S1, iid. Without the removal: `FeCA(remove=False)`.",
+    setting=ROWS_AND_DISTANCE
+    + TEN_PARTIES
+    + FECA_READINGS
+    + " Here S1, iid. Without the removal: `FeCA(remove=False)`.",
     runs=10,
     quick_runs=1,
     tasks=tasks,

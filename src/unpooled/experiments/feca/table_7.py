@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from unpooled.experiments.feca.readings import KFED_CHOICES
-from unpooled.experiments.feca.setting import KFED_OVER_K, S_SET_SETTING, sset_key, sset_run
+from unpooled.experiments.feca.setting import (
+    KFED_OVER_K,
+    ROWS_AND_DISTANCE,
+    TEN_PARTIES,
+    sset_key,
+    sset_run,
+)
 from unpooled.experiments.reproduction.page import Cell, Claim, Claims, Page, Table
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 from unpooled.experiments.reproduction.verdicts import AGREEING, printed
@@ -126,7 +132,8 @@ def _claims(scale: Scale, results: Results) -> Claims:
 
 EXPERIMENT = Experiment(
     title="FeCA, Table 7: k-FED over k'",
-    setting=S_SET_SETTING
+    setting=ROWS_AND_DISTANCE
+    + TEN_PARTIES
     + " Here S1, Dirichlet(0.3), k-FED with k' from 2 to 15: as its authors published it (ten "
     "starts in each party, farthest centroids added, one round of means), with any 15 centroids "
     "chosen at random in place of the farthest, and without the round of means.",

@@ -9,7 +9,7 @@ from unpooled.experiments.feca.parties import (
     party_page,
     party_tasks,
 )
-from unpooled.experiments.feca.setting import S_SET_SETTING
+from unpooled.experiments.feca.setting import FECA_READINGS, ROWS_AND_DISTANCE
 from unpooled.experiments.reproduction.page import Claims, Page
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 
@@ -35,7 +35,8 @@ def page(scale: Scale, results: Results) -> Page:
 
 EXPERIMENT = Experiment(
     title="FeCA, Table 8: over the number of parties, 5 % of the rows each",
-    setting=S_SET_SETTING
+    setting=ROWS_AND_DISTANCE
+    + FECA_READINGS
     + PARTY_SETTING
     + " Every party holds 5 % of the rows; shares are disjoint, which the paper does not say, but "
     "with 20 parties it prints what it prints for all rows.",

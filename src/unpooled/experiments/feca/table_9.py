@@ -9,7 +9,7 @@ from unpooled.experiments.feca.parties import (
     party_tasks,
     settled_claim,
 )
-from unpooled.experiments.feca.setting import S_SET_SETTING
+from unpooled.experiments.feca.setting import FECA_READINGS, ROWS_AND_DISTANCE
 from unpooled.experiments.reproduction.page import Claims, Page
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 
@@ -35,7 +35,7 @@ def page(scale: Scale, results: Results) -> Page:
 
 EXPERIMENT = Experiment(
     title="FeCA, Table 9: over the number of parties that share all rows",
-    setting=S_SET_SETTING + PARTY_SETTING + " Parties share all rows.",
+    setting=ROWS_AND_DISTANCE + FECA_READINGS + PARTY_SETTING + " Parties share all rows.",
     runs=10,
     quick_runs=1,
     tasks=tasks,
