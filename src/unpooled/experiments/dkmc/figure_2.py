@@ -13,7 +13,7 @@ from unpooled.experiments.dkmc.setting import (
     deviation,
     start_accuracy,
 )
-from unpooled.experiments.reproduction.drawing import line_style, panels
+from unpooled.experiments.reproduction.drawing import line_style, panels, same_heights
 from unpooled.experiments.reproduction.page import Claim, Claims, Page, Plain
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 from unpooled.types import FloatArray
@@ -148,7 +148,7 @@ def _by_fives(split: str, reading: str, scale: Scale, results: Results) -> float
 
 def draw(scale: Scale, results: Results) -> Any:
     """Two panels, as in the paper."""
-    figure, axes = panels(2, width=5.2, height=3.8)
+    figure, axes = panels(2, width=3.7, height=3.2)
     for panel, split in zip(axes[0], SPLIT_AMOUNTS, strict=True):
         place = 0
         for method in METHODS:
@@ -163,10 +163,10 @@ def draw(scale: Scale, results: Results) -> Any:
                 )
                 place += 1
         panel.set(xscale="log", xlabel="round", title=split)
-        panel.sharey(axes[0, 0])
     axes[0, 0].set_ylabel("accuracy in %")
+    same_heights(axes[0])
     lines, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=4, fontsize=10)
+    figure.legend(lines, names, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -18,7 +18,7 @@ from unpooled.experiments.dkmc.setting import (
     final_key,
     final_tasks,
 )
-from unpooled.experiments.reproduction.drawing import COLOURS, panels
+from unpooled.experiments.reproduction.drawing import COLOURS, panels, same_heights
 from unpooled.experiments.reproduction.page import Claim, Claims, Page, Plain
 from unpooled.experiments.reproduction.tasks import Experiment, Results, Scale, Task
 from unpooled.types import FloatArray
@@ -165,7 +165,7 @@ def _all(scale: Scale, results: Results) -> Plain:
 
 def draw(scale: Scale, results: Results) -> Any:
     """Two panels, as in the paper."""
-    figure, axes = panels(2, width=5.2, height=3.8)
+    figure, axes = panels(2, width=3.7, height=3.2)
     for panel, split in zip(axes[0], SPLIT_AMOUNTS, strict=True):
         for place, (name, starts, mark) in enumerate(
             (("DKM+C", PUBLISHED, "o-"), ("DKM+C, aligned (ours)", ALIGNED, "s-."))
@@ -183,10 +183,10 @@ def draw(scale: Scale, results: Results) -> Any:
             panel.axhline(mean, linestyle=dash, color=colour, label=label)
             panel.axhspan(mean - half, mean + half, color=colour, alpha=0.15, lw=0)
         panel.set(xlabel="rounds L of DKM+C", title=split, xticks=ROUNDS_OF_START)
-        panel.sharey(axes[0, 0])
     axes[0, 0].set_ylabel("accuracy after 1,000 rounds in %")
+    same_heights(axes[0])
     lines, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=4, fontsize=10)
+    figure.legend(lines, names, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,14 @@ def panels(columns: int, rows: int = 1, *, width: float = 4.2, height: float = 3
 
     figure = Figure(figsize=(width * columns, height * rows))
     return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def same_heights(axes: Iterable[Any]) -> None:
+    """Gives panels that were drawn the same range of y."""
+    shown = list(axes)
+    low, high = zip(*(panel.get_ylim() for panel in shown), strict=True)
+    for panel in shown:
+        panel.set_ylim(min(low), max(high))
 
 
 def line_style(place: int) -> dict[str, Any]:
