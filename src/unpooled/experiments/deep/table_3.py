@@ -351,7 +351,7 @@ def _conclusion(
     text = (
         f"On a small scale, {sum(v in AGREEING for v in judged)} of {len(judged)} accuracies agree "
         "or are close, which says little: network, images and rounds are not the paper's, and all "
-        "numbers here lie between those of an untrained network and of pooled training. On digits, "
+        "means here lie between those of an untrained network and of pooled training. On digits, "
         "clusters of raw pixels by OneShotKMeans are as good as those of learnt features where "
         "parties lack classes (`unpooled reproduce deep-digits`, docs/results/deep/digits.txt). "
     )

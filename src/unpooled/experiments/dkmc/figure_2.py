@@ -130,8 +130,8 @@ def _improved(split: str, scale: Scale, results: Results) -> Claim:
     holds = all(gain > 2 * error for gain, error in gains.values())
     chance = ", ".join(f"{_by_fives(split, name, scale, results):.0%}" for name in READINGS)
     why = (
-        "The gain is not beyond two standard errors (±) by both readings. Of groups of five runs, "
-        f"the paper's number, {chance} (own rows, all rows) show a gain."
+        "Not settled: the gain is not beyond two standard errors (±) by both readings. Of groups "
+        f"of five runs, the paper's number, {chance} (own rows, all rows) show a gain."
     )
     return Claim(f"{split}: k-means++ improves DGC", f"gain: {found}", holds, why)
 

@@ -66,8 +66,8 @@ def page(scale: Scale, results: Results) -> Page:
         "tree (dotted), bands their 95 % intervals."
     )
     note = (
-        "Ahead is: by more than two standard errors of the difference, by both readings; what is "
-        "not ahead by that much is not told apart by these runs."
+        "Ahead is: by more than two standard errors of the difference, by both readings; by less, "
+        "these runs do not settle which is better."
     )
     said = Claims("What the paper says", claims, note)
     return Page([said, _all(scale, results)], conclusion, caption)
@@ -183,7 +183,7 @@ def draw(scale: Scale, results: Results) -> Any:
             panel.axhline(mean, linestyle=dash, color=colour, label=label)
             panel.axhspan(mean - half, mean + half, color=colour, alpha=0.15, lw=0)
         panel.set(xlabel="rounds L of DKM+C", title=split, xticks=ROUNDS_OF_START)
-    axes[0, 0].set_ylabel("accuracy after 1,000 rounds in %")
+    axes[0, 0].set_ylabel("accuracy in %")
     same_heights(axes[0])
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=2)

@@ -61,7 +61,7 @@ def page(scale: Scale, results: Results) -> Page:
                 f"{feca} {means[feca]:.2f}; the best baseline is {best} with {means[best]:.2f}",
                 means[feca] < means[best],
                 f"The paper prints {_text(best, cell)} for {best}, and it comes out at "
-                f"{means[best]:.2f} here; {_told_apart(feca, best, cell, scale, results)}. See "
+                f"{means[best]:.2f} here; {_beyond_chance(feca, best, cell, scale, results)}. See "
                 "feca-table-1 for readings of the baselines.",
             )
         )
@@ -73,13 +73,15 @@ def page(scale: Scale, results: Results) -> Page:
     caption = (
         f"Distance to the true centres / 1e4 over {scale.runs} runs: a point is a run, a bar the "
         "mean with one standard deviation (to the left at most 0.9 of the mean), a cross the "
-        "paper's mean. Red: FeCA, green: ours, dark: the others. Logarithmic scale; what is below "
+        "paper's mean (blue). Red: FeCA, green: ours, dark: the others. Logarithmic scale; what is below "
         "0.5 is cut off."
     )
     return Page([Claims("The figure's claim", claims)], conclusion, caption)
 
 
-def _told_apart(feca: str, best: str, cell: tuple[str, str], scale: Scale, results: Results) -> str:
+def _beyond_chance(
+    feca: str, best: str, cell: tuple[str, str], scale: Scale, results: Results
+) -> str:
     """Whether two means differ by more than twice the standard error of runs in pairs."""
     one, two = (
         results.runs(sset_key(name, *cell), "distance", scale.runs) for name in (feca, best)

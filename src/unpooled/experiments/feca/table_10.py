@@ -13,9 +13,11 @@ from unpooled.experiments.feca.mse import (
 )
 from unpooled.experiments.feca.setting import (
     BEST_FECA,
+    FECA_READINGS,
     LITERAL_FECA,
     OTHER_K,
-    S_SET_SETTING,
+    ROWS_AND_DISTANCE,
+    TEN_PARTIES,
     lost_text,
     mean_text,
     shown,
@@ -137,7 +139,9 @@ def _claims(scale: Scale, results: Results) -> Claims:
 
 EXPERIMENT = Experiment(
     title="FeCA, Table 10: other k than the true one",
-    setting=S_SET_SETTING
+    setting=ROWS_AND_DISTANCE
+    + TEN_PARTIES
+    + FECA_READINGS
     + " Here S1; parties look for k' clusters, k centres are asked for, 15 are true. The mean "
     "square error is not defined in the paper: two readings are shown.",
     runs=10,

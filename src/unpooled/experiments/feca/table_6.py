@@ -105,8 +105,9 @@ def _claims(scale: Scale, results: Results) -> Claims:
                     f"{one.mean():.1f} and {two.mean():.1f}; standard error of the difference "
                     f"{error:.1f}",
                     bool(one.mean() - two.mean() > 2 * error),
-                    f"Not settled by {len(one)} runs, or the other way round: the difference is "
-                    f"{one.mean() - two.mean():+.1f}, twice its standard error {2 * error:.1f}.",
+                    f"{'Not settled by' if one.mean() + 2 * error > two.mean() else 'Better in'} "
+                    f"{len(one)} runs: the difference is {one.mean() - two.mean():+.1f}, twice its "
+                    f"standard error {2 * error:.1f}.",
                 )
             )
     note = "Worse is: by more than twice the standard error of the difference, run by run."

@@ -62,7 +62,13 @@ import numpy as np
 
 from unpooled.data.parties import PartyData
 from unpooled.kernels.linalg.principal import principal_coordinates
-from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of, scatter_of
+from unpooled.kernels.lloyd.kmeans import (
+    Clustering,
+    cluster,
+    distinct_rows,
+    means_of,
+    scatter_of,
+)
 from unpooled.kernels.lloyd.trimmed import trimmed_cluster
 from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask
@@ -171,12 +177,11 @@ class OneShotKMeans(StarProtocol):
     def _local(self, data: PartyData, rows: FloatArray, rng: np.random.Generator) -> Clustering:
         """Clusters of the party's rows, finer ones in the principal components of these."""
         wanted = self._wanted(len(rows), data.min_count)
-        if not self.finer or wanted <= (self.n_clusters or 1):
-            return cluster(rows, data.weights, wanted, self.n_init, rng)
-        count = max(_COMPONENTS, 2 * (self.n_clusters or 1))
-        leading = principal_coordinates(rows, data.weights, count)
+        leading, k = rows, self.n_clusters or 1
+        if self.finer and wanted > k and distinct_rows(rows, wanted) is None:
+            leading = principal_coordinates(rows, data.weights, max(_COMPONENTS, 2 * k))
         found = cluster(leading, data.weights, wanted, self.n_init, rng)
-        return means_of(rows, data.weights, found.labels)
+        return found if leading is rows else means_of(rows, data.weights, found.labels)
 
     def _wanted(self, n_rows: int, min_count: int) -> int:
         """How many clusters a party looks for, 2 n^½ if it is left to it.
