@@ -73,8 +73,8 @@ def page(scale: Scale, results: Results) -> Page:
     caption = (
         f"Distance to the true centres / 1e4 over {scale.runs} runs: a point is a run, a bar the "
         "mean with one standard deviation (to the left at most 0.9 of the mean), a cross the "
-        "paper's mean (blue). Red: FeCA, green: ours, dark: the others. Logarithmic scale; what is below "
-        "0.5 is cut off."
+        "paper's mean (blue). Red: FeCA, green: ours, dark: the others. Logarithmic scale; what is "
+        "below 0.5 is cut off."
     )
     return Page([Claims("The figure's claim", claims)], conclusion, caption)
 

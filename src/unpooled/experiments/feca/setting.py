@@ -36,6 +36,7 @@ from unpooled import (
     datasets,
     partition,
 )
+from unpooled.errors import InputError
 from unpooled.experiments.feca.readings import KFED_CHOICES, READINGS
 from unpooled.experiments.reproduction.registry import S_SETS
 from unpooled.experiments.reproduction.tasks import Results, Scale, Task
@@ -182,6 +183,8 @@ def shown(scale: Scale, methods: Iterable[str]) -> list[str]:
 def sset(name: str, quick: bool = False) -> Bunch:
     """A set; ``quick``: only every so many rows of it."""
     data = datasets.load(name)
+    if "centers" not in data:
+        raise InputError(f"{name}.npz has no array 'centers', the true centres; add it.")
     if quick:
         every = max(1, len(data.X) // _QUICK_ROWS)
         data.X, data.y = data.X[::every], data.y[::every]
