@@ -32,7 +32,7 @@ quick: .venv/.test
 # Compiled code again with the compiler switched off.
 interpreted: .venv/.test
 	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/pytest --quiet -m "long or not long" \
-	  $(addprefix tests/kernels/compiled/test_,assign.py rounds.py restarts.py)
+	  $(addprefix tests/kernels/compiled/test_,assign.py cells.py rounds.py restarts.py)
 
 test-long: .venv/.test
 	$(BIN)/pytest -m long --numprocesses 2 --dist loadfile

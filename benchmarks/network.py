@@ -42,7 +42,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from unpooled.data.parties import Parties, PartyData
 from unpooled.deploy import keys
 from unpooled.graphs.reading import topology
-from unpooled.messages.message import Ask, Post, Summary
+from unpooled.messages.message import Ask, Post
 from unpooled.messages.release import Release
 from unpooled.network.identity import Identity, fingerprint
 from unpooled.network.mesh import MeshPeer
@@ -100,7 +100,7 @@ class Echo(StarProtocol):
 
     def echo(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """The same, plus one."""
-        return Summary({"x": body["x"] + 1.0}, np.zeros(len(data.rows), dtype=np.int64)), {}
+        return {"x": body["x"] + 1.0}, {}
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         x = np.zeros(NUMBERS)

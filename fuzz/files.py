@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from fuzz.scratch import Scratch
 from fuzz.stars import quiet
 from fuzz.tape import Tape, array
-from unpooled.data.sources import read_rows
+from unpooled.data.sources import Naming, read_rows
 from unpooled.deploy import keys
 from unpooled.deploy.own import read_own, refuse_beyond
 from unpooled.deploy.plan_file import read_plan
@@ -96,7 +96,8 @@ def npz(data: bytes) -> None:
 
 def csv(data: bytes) -> None:
     """The same as csv."""
-    _rows(data, "rows.csv", weighted=len(data) % 2 == 0, named=len(data) % 3 == 0)
+    n = len(data)
+    _rows(data, "rows.csv", weighted=n % 2 == 0, named=n % 3 == 0, persons=n % 5 == 0)
 
 
 def parquet(data: bytes) -> None:
@@ -128,14 +129,19 @@ def _column(tape: Tape) -> pl.Series:
         return values.cast(pl.Float64)
 
 
-def _rows(content: bytes, file: str, *, weighted: bool, named: bool = False) -> None:
+def _rows(
+    content: bytes, file: str, *, weighted: bool, named: bool = False, persons: bool = False
+) -> None:
     with Scratch() as folder, quiet():
         path = folder / file
         path.write_bytes(content)
         try:
-            found = read_rows(
-                path, "A", COLUMNS, WEIGHTS if weighted else None, IDS if named else None
+            naming = Naming(
+                weights=WEIGHTS if weighted else None,
+                id=IDS if named else None,
+                person=IDS if persons else None,
             )
+            found = read_rows(path, "A", COLUMNS, naming)
         except InputError as error:
             _one_sentence(error)
             return
@@ -143,6 +149,8 @@ def _rows(content: bytes, file: str, *, weighted: bool, named: bool = False) -> 
         assert rows.shape[1] == len(COLUMNS)
         assert np.isfinite(rows).all()
         assert weights.shape == (len(rows),)
+        for names in (found.ids, found.persons):
+            assert names is None or len(names.values) == len(rows)
 
 
 def _some(tape: Tape) -> list[str]:

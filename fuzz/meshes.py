@@ -47,7 +47,7 @@ PROTOCOLS: tuple[MeshProtocol, ...] = (
     GossipKMeans(2, CENTERS, max_rounds=3, averaging="tree"),
     SecondOrder(InitialCenters(2, CENTERS), max_rounds=4),
 )
-POLICIES: tuple[Policy, ...] = (STUDY, Deployment(max_rounds=2))
+POLICIES: tuple[Policy, ...] = (STUDY, Deployment(min_count=3, max_rounds=2))
 TIMING = Timing(round_timeout=0.5, patience=1.0)
 CONTROL = ("_status", "_bye", "_seen", "_ready", "_result")
 _RING = topology(nx.cycle_graph(NAMES), NAMES)
@@ -87,7 +87,7 @@ def _refuse_growth(one: MeshPeer) -> None:
 def mesh_peer(folder: Path, which: int, policy: Policy, own: Clock, play) -> MeshPeer:
     """The peer A of a ring of four, in a folder where it may have been before."""
     play.state = StateDirectory(folder, "plan", "A")
-    block = Block(PARTIES, _RING.neighbourhood(np.array([0])), _RING, 0)
+    block = Block.of(PARTIES, _RING, np.array([0]), 0, policy)
     node = StubNode(own, play)
     peer = PeerRuntime(PROTOCOLS[which], block, policy)
     return MeshPeer(peer, NAMES, node, play.state, TIMING)

@@ -66,13 +66,15 @@ def own() -> Seeds:
     """A party's own file, whole and in part."""
     yield (
         "whole",
-        b'data = "a.csv"\nweights = "w"\nid = "p"\nkeys = "keys"\nto = "run"\n'
-        b'[policy]\nname = "deployment"\n'
+        b'data = "a.csv"\nweights = "w"\nid = "v"\nperson = "p"\ncolumns = ["x", "y"]\n'
+        b'memory = "memory"\nkeys = "keys"\nto = "run"\n'
+        b'[policy]\nname = "deployment"\nallow = ["network-weights"]\nleast_parties = 3\n'
         b'min_count = 10\nkinds = ["centroids", "sums"]\nmax_rounds = 1000\nmax_floats = 1000000\n',
     )
     yield "study", b'[policy]\nname = "study"\n'
     yield "capped", b"policy = {max_floats = 1, min_count = 3}\n"
     yield "rounds", b"[policy]\nmax_rounds = 1\n"
+    yield "preset", b'columns = []\n[policy]\nname = "deployment-cms"\nkinds = []\n'
     yield "nested", b"policy.name.a.b = 1\n"
 
 

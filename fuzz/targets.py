@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fuzz import files, links, meshes, samples, seeds, stars, states, wires
+from fuzz import cells, files, links, meshes, samples, seeds, stars, states, wires
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ _OWN = (
         "data",
         "weights",
         "id",
+        "person",
+        "columns",
+        "memory",
         "keys",
         "to",
         "[policy]",
@@ -46,6 +49,7 @@ _OWN = (
         "study",
         "min_count",
     ),
+    *("allow", "network-weights", "least_parties", "deployment-cms", "deployment-datashield"),
     *("kinds", "max_rounds", "max_floats", "true", "nan", "inf", "0x", " = ", "[", "{", "1e400"),
 )
 _MODEL = (
@@ -66,6 +70,7 @@ _MODEL = (
 _NPY = ("'descr'", "'<f8'", "'fortran_order'", "'shape'", "True", "False", "\\x93NUMPY", "(2, 2)")
 _CSV = ("x,y,w", "1e308", "NaN", "inf", '"', "\\x0a", "true")
 _JSON = ('"exchange"', '"parts"', '"asleep"', '"started"', '"plan"', '"name"', "null", "[", "{")
+_STORE = ('"origin"', '"settled"', '"held_back"', '"columns"', '"mapping"', '"min_count"', '"salt"')
 
 TARGETS = {
     "message": Target(wires.message, seeds.message),
@@ -81,6 +86,7 @@ TARGETS = {
     "ledger": Target(states.ledger, seeds.ledger, words=_JSON),
     "words": Target(states.words, seeds.words, words=_JSON),
     "resume": Target(states.resume, seeds.resume, words=_JSON),
+    "cells": Target(cells.cells, cells.seeds, 8192, words=_STORE),
     "plan": Target(files.plan, samples.plan, words=_TOML),
     "own": Target(files.own, samples.own, words=_OWN),
     "npz": Target(files.npz, samples.npz, words=_NPY),

@@ -43,7 +43,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_names_are_there() -> None:
     assert list(ENTRIES) == NAMES.split()
-    assert sorted([*ALIASES, *OWN]) == sorted([*EARLIER_NAMES.split(), "held-out"])
+    assert sorted([*ALIASES, *OWN]) == sorted([*EARLIER_NAMES.split(), "cells", "held-out"])
     assert all(set(names) <= set(ENTRIES) for names in ALIASES.values())
 
 

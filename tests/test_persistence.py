@@ -148,7 +148,8 @@ def test_ways_of_kernel_k_means_come_back(options: dict[str, Any], tmp_path: Pat
         {"topology": "private", "metric": losses.Mahalanobis(np.eye(4))},
         {"rho": 100.0, "loss": losses.Fair(2.0)},
         {"init": X[[0, 20, 40]], "loss": losses.Bregman.squared_euclidean(), "graph": "path"},
-        {"policy": "deployment", "n_init": 2},
+        {"policy": Deployment(least_parties=1), "n_init": 2},
+        {"policy": Deployment(3, least_parties=2, allow=("network-weights",)), "n_init": 2},
     ],
     ids=lambda options: " ".join(options),
 )
@@ -296,6 +297,7 @@ def test_every_nested_value_comes_back(value: Any) -> None:
     [
         Study(),
         Deployment(max_rounds=5),
+        Deployment(memory="memory", allow=("network-weights",), kinds=("sums",)),
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         np.arange(6)[::-2],
         np.arange(3, dtype=">i2"),

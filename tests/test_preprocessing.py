@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler as Pooled
 
+from tests.cells import cells_of
 from tests.sentences import refuses
 from unpooled import FeCA
 from unpooled.data.parties import Parties
@@ -217,9 +218,8 @@ def test_small_parties_do_not_count_in_deployment() -> None:
     model = StandardScaler(policy="deployment").fit(rows)
     same(model, Pooled().fit(np.concatenate([rows[0], rows[2]])))
     assert model.n_samples_seen_ == 50
-    run = run_star(Moments(), Parties.of(rows), options=Options(policy=DEPLOYMENT))
-    assert list(run.remarks) == ["1"]
-    assert "too few rows" in run.remarks["1"][0].text
+    what = "takes no part: its 5 rows do not make a cell of 10 persons, its minimum count"
+    assert model.remarks_ == {"1": [what]}
     # What it sends is zeros: nothing about its rows.
     sent: dict[str, Any] = {}
     watch = Options(policy=DEPLOYMENT, watch=lambda who, said: sent.update({who: said}))
@@ -229,11 +229,32 @@ def test_small_parties_do_not_count_in_deployment() -> None:
 
 
 def test_a_row_that_outweighs_all_others_is_no_crowd() -> None:
-    rows = tables(sizes=(30, 30))
-    weights = [np.ones(30), np.ones(30)]
+    rows = tables(sizes=(30, 30, 40))
+    weights = [np.ones(30), np.ones(30), np.ones(40)]
     weights[1][4] = 1e6
     model = StandardScaler(policy="deployment").fit(rows, sample_weight=weights)
-    same(model, Pooled().fit(rows[0]))
+    others = [rows[0], np.delete(rows[1], 4, axis=0), rows[2]]
+    same(model, Pooled().fit(np.concatenate(others)))
+    assert model.remarks_ == {
+        "1": ["1 of 30 rows held back, each of which would stand out in a cell"]
+    }
+
+
+def test_scaling_is_that_of_the_rows_in_cells() -> None:
+    """Not of the means of cells, which vary less: the scatter within cells is counted too."""
+    rows = tables(sizes=(57, 33, 128))
+    weights = [np.random.default_rng(2).uniform(0.5, 2.0, len(own)) for own in rows]
+    cells = [cells_of(own, 10, w) for own, w in zip(rows, weights, strict=True)]
+    inside = [own.labels >= 0 for own in cells]
+    pooled = np.concatenate([own[there] for own, there in zip(rows, inside, strict=True)])
+    pooled_weights = np.concatenate([w[there] for w, there in zip(weights, inside, strict=True)])
+    model = StandardScaler(policy="deployment").fit(rows, sample_weight=weights)
+    same(model, Pooled().fit(pooled, sample_weight=pooled_weights))
+    means, within = [own.means for own in cells], [own.weights for own in cells]
+    alone = StandardScaler().fit(means, sample_weight=within)
+    assert (alone.var_ <= model.var_).all()
+    assert alone.var_[3] < 0.6 * model.var_[3]
+    np.testing.assert_allclose(alone.mean_, model.mean_, rtol=1e-12)
 
 
 def test_each_party_has_its_own_policy() -> None:

@@ -84,7 +84,7 @@ METHODS: list[Method] = [
             'to try. Also k unknown (`"auto"`), outliers (`trim`), radii instead of counts, '
             "one round of refinement"
         ),
-        costs=("1 or 2", "up to max(3 k, 64) (d + 1); k (d + 1) under `deployment`"),
+        costs=("1 or 2", "up to max(3 k, 64) (d + 1)"),
         first_to_try=True,
     ),
     Method(
@@ -245,7 +245,7 @@ METHODS: list[Method] = [
         "deep.DeepFeCA",
         "unpooled.deep",
         "star",
-        ("sums", "counts", "rows"),
+        ("sums", "counts", "rows", "network-weights"),
         expected_failures=DRAWS_ROWS,
         about=(
             "learns features of images together with their clusters, by any PyTorch encoder; "

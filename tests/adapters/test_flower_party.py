@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,14 @@ import pytest
 from tests.adapters.flower_wires import (
     AGREED,
     TABLES,
+    WEIGHTS,
     Node,
     flower,
     load,
     question,
 )
+from tests.cells import cells_of
+from tests.conformance.toys import Mean
 from unpooled.adapters.flower import (
     Agreement,
     client_app,
@@ -190,25 +195,56 @@ def test_the_site_has_the_last_word_on_what_leaves() -> None:
         return len(decode(word.answer).body["centroids"])
 
     assert centroids("deployment") == centroids("study", policy="deployment") == 3
-    assert centroids("deployment", **{"min-count": 18}) == 1
-    assert centroids(Deployment(max_rounds=1), **{"min-count": 18}) == 1
-    assert centroids("study", **{"min-count": 18}) == 1
-    assert centroids(Deployment(min_count=18), policy="study") == 3
+    # Of 60 rows, one cell has 31 or more.
+    assert centroids("deployment", **{"min-count": 31}) == 1
+    assert centroids(Deployment(max_rounds=1), **{"min-count": 31}) == 1
+    assert centroids("study", **{"min-count": 31}) == 1
+    assert centroids(Deployment(min_count=31), policy="study") == 3
     assert said(west(Deployment(max_floats=1)), question()).status == "refused"
     assert said(west("study"), question()).status == "answer"
-    refused = said(west("deployment"), question())
+    assert said(west("deployment"), question()).status == "answer"
+    refused = said(west(Deployment(kinds=("moments",))), question())
     assert refused.status == "refused"
     assert "West does not send 'sums'" in refused.text
     odd = said(west(Counting(), **{"min-count": 5}), question())
-    assert "min-count=5 goes with the deployment policy only" in odd.text
+    assert "min_count=5 goes with the deployment policy only" in odd.text
+
+
+def test_under_deployment_what_leaves_is_of_cells() -> None:
+    answered = decode(said(west("deployment"), question()).answer).body
+    cells = cells_of(TABLES[0], 10, WEIGHTS[0])
+    total = (cells.weights[:, None] * cells.means).sum(axis=0)
+    assert np.array_equal(answered["total"], total)
+    assert answered["count"].tolist() == [cells.weights.sum()]
+
+
+def test_a_run_of_two_is_refused() -> None:
+    two = Agreement(Mean(), 2, 2, 5)
+    word = said(west("deployment", two), question(agreed=two, known=0))
+    assert word.status == "refused"
+    assert "West takes no part in a run of 2, fewer than its least of 3" in word.text
 
 
 def test_what_was_held_back_is_in_the_site_s_log(caplog: pytest.LogCaptureFixture) -> None:
     feca = Agreement(FeCA(3, 3), 3, 2, 5)
     asked = record(Question(feca.digest, 0, [0] * 3, encode(Ask("centroids", {}))))
-    word = said(west("deployment", feca, **{"min-count": 18}), asked)
-    assert "centroids 0: " in caplog.text
+    word = said(west("deployment", feca, **{"min-count": 61}), asked)
+    assert "Party West: takes no part: its 60 rows do not make a cell of 61" in caplog.text
     assert word.text == ""
+    assert len(decode(word.answer).body["centroids"]) == 0
+
+
+def test_a_site_may_keep_its_cells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a memory its rows could be told apart where they change between runs."""
+    word = said(west("deployment", memory=str(tmp_path / "memory")), question())
+    assert word.status == "answer"
+    assert (tmp_path / "memory" / "West" / "cells.log").exists()
+    shutil.rmtree(tmp_path / "memory")
+    (tmp_path / "memory").write_text("no folder")
+    word = said(west("deployment", memory=str(tmp_path / "memory")), question())
+    assert word.status == "failed"
+    assert str(tmp_path) not in word.text
+    assert "cannot be used (Not a directory), so nothing was released" in caplog.text
 
 
 def test_what_a_policy_withholds_is_said_to_be_withheld() -> None:

@@ -17,13 +17,15 @@ from tests import tables
 from tests.conformance import test_protocols
 from tests.network.site import write_plan
 from tests.pages import readme_table
-from tests.protocols.test_attacks import digits, recovered
 from unpooled import catalog, estimators
 from unpooled.catalog import Method
+from unpooled.data.parties import Parties
 from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError
-from unpooled.privacy.policy import DEPLOYMENT
+from unpooled.privacy.policy import DEPLOYMENT, STUDY
 from unpooled.testing import conformance
+from unpooled.testing.attacks.differencing import recovered
+from unpooled.testing.attacks.target import overheard
 
 ROOT = Path(unpooled.__file__).parents[2]
 TOY = Method(
@@ -56,7 +58,10 @@ def test_a_new_method_is_in_every_table_of_tests(added: Any) -> None:
     assert "toy mean" in test_protocols.table()
     for check in conformance(test_protocols.table()["toy mean"]):
         check()
-    assert recovered(tables.attackable(64)["sample: toy mean"], digits(None), DEPLOYMENT) == 0
+    protocol = tables.attackable(2)["sample: toy mean"]
+    rows = [*np.random.default_rng(0).normal(size=(3, 40, 2)), np.array([[5.0, 7.0]])]
+    for policy, found in ((STUDY, 1), (DEPLOYMENT, 0)):  # the mean of one row is that row
+        assert recovered([overheard(protocol, Parties.of(rows), policy)], rows) == found
     assert any(own.name == "toy mean" for own in fuzz.stars.protocols())
     check_estimator(added(2), on_skip=None)
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.data.parties import PartyData
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.weighted_sums import used_weights, weighted_sum
+from unpooled.protocols.star.shared.weighted_sums import weighted_sum
 from unpooled.types import Body
 
 
@@ -46,6 +46,5 @@ class ToyMean(StarProtocol):
 
     def mean(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """The party's side."""
-        weights, groups, remark = used_weights(data)
-        total = weighted_sum(data, weights, lambda rows: rows)
-        return Summary({"total": total, "count": np.array([weights.sum()])}, groups, remark), {}
+        total = weighted_sum(data, lambda rows: rows)
+        return {"total": total, "count": np.array([data.weights.sum()])}, {}

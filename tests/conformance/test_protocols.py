@@ -121,6 +121,7 @@ def test_every_protocol_is_in_the_table() -> None:
     ("broken", "rule"),
     [
         (toys.RandomStar(), "same_seed_same_messages"),
+        (toys.Unweighted(), "a_row_of_weight_two_is_two_rows"),
         (toys.SharedStar(), "arrival_order_is_irrelevant"),
         (toys.ObjectState(), "everything_survives_the_codec"),
         (toys.WritesRows(), "memory_layout_is_irrelevant"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -56,8 +56,8 @@ class Mean(StarProtocol):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> tuple[Body, Body]:
         asked = state.get("asked", np.zeros(1)) + 1.0
-        total = (data.rows + body["shift"]).sum(axis=0)
-        reply = {"total": total, "count": np.array([float(len(data.rows))]), "asked": asked}
+        total = (data.weights[:, None] * (data.rows + body["shift"])).sum(axis=0)
+        reply = {"total": total, "count": np.array([data.weights.sum()]), "asked": asked}
         return reply, {"asked": asked}
 
 
@@ -93,6 +93,14 @@ class RandomStar(Mean):
     def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
         reply, state = super().sums(data, state, body, rng)
         return {**reply, "total": reply["total"] + np.random.default_rng().normal()}, state
+
+
+class Unweighted(Mean):
+    """Counts every row once, whatever its weight."""
+
+    def sums(self, data, state, body, rng):  # type: ignore[no-untyped-def]
+        alike = replace(data, weights=np.ones(len(data.weights)))
+        return super().sums(alike, state, body, rng)
 
 
 class SharedStar(Mean):

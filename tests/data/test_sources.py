@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.sentences import refuses
-from unpooled.data.sources import OwnRows, read_rows
+from unpooled.data.sources import Naming, OwnRows, read_rows
 
 COLUMNS = ("age", "pressure")
 
@@ -21,7 +21,7 @@ def written(folder: Path, content: str | bytes, file: str = "north.csv") -> Path
 
 
 def from_csv(folder: Path, content: str | bytes, identity: str | None = None) -> OwnRows:
-    return read_rows(written(folder, content), "North", COLUMNS, None, identity)
+    return read_rows(written(folder, content), "North", COLUMNS, Naming(id=identity))
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,22 @@ def test_names_of_rows_that_name_none_or_several_are_refused(
 def test_other_files_have_names_of_rows_too(tmp_path: Path) -> None:
     path = tmp_path / "north.npz"
     np.savez(path, X=np.ones((2, 2)), id=np.array(["a", "b"]))
-    assert read_rows(path, "North", COLUMNS, None, "id").ids == ("id", ("a", "b"))
-    refuses(lambda: read_rows(path, "North", COLUMNS, None, "patient"), "no column 'patient' in")
+    assert read_rows(path, "North", COLUMNS, Naming(id="id")).ids == ("id", ("a", "b"))
+    refuses(
+        lambda: read_rows(path, "North", COLUMNS, Naming(id="patient")), "no column 'patient' in"
+    )
     np.savez(path, X=np.ones((2, 2)), id=np.array([0.5, 1.5]))
-    refuses(lambda: read_rows(path, "North", COLUMNS, None, "id"), "an array 'id' .*float64 in")
+    refuses(
+        lambda: read_rows(path, "North", COLUMNS, Naming(id="id")), "an array 'id' .*float64 in"
+    )
     np.savez(path, X=np.ones((2, 2)), id=np.array([1, 2, 3]))
-    refuses(lambda: read_rows(path, "North", COLUMNS, None, "id"), "3 values of 'id' .* 2 rows")
+    refuses(
+        lambda: read_rows(path, "North", COLUMNS, Naming(id="id")), "3 values of 'id' .* 2 rows"
+    )
     path = tmp_path / "north.parquet"
     frame = pl.DataFrame({"age": [1, 2], "pressure": [3.0, 4.0], "id": [17, 18]})
     frame.write_parquet(path)
-    assert read_rows(path, "North", COLUMNS, None, "id").ids == ("id", ("17", "18"))
+    assert read_rows(path, "North", COLUMNS, Naming(id="id")).ids == ("id", ("17", "18"))
     frame.with_columns(age=pl.Series([1, None])).write_parquet(path)
     refuses(lambda: read_rows(path, "North", COLUMNS), "has no value in row 2 of .* column 'age'")
     frame.with_columns(age=pl.Series(["1", "NA"])).write_parquet(path)

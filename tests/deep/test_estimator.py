@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
+from tests.cells import cells_of
 from tests.deep.plain import CLASSES, DIGITS, IMAGES, Dropping, tiny
 from tests.sentences import refuses
 from unpooled import FeCA, KernelKMeans, OneShotKMeans, load, partition, save
@@ -41,6 +42,9 @@ from unpooled.testing import EXPECTED_FAILURES
 
 SQUARES = IMAGES.reshape(-1, 8, 8)
 OWNERS = np.arange(len(IMAGES)) % 3
+
+
+NETWORKS = Deployment(allow=("network-weights",))
 
 
 def model(**options: Any) -> DeepFeCA:
@@ -205,7 +209,7 @@ def test_bad_images() -> None:
     refuses(lambda: fitted.predict(np.zeros((2, 4, 16))), r"The images are \(1, 4, 16\)")
     refuses(lambda: model().fit([np.zeros((0, 8, 8)), SQUARES]), "Party 0 has no rows")
     refuses(lambda: model().fit(SQUARES * 1e40), "images take values up to")
-    few = Deployment(max_floats=1000)
+    few = Deployment(max_floats=1000, allow=("network-weights",), least_parties=1)
     refuses(lambda: model(policy=few).fit(SQUARES), "Party 0 sends 1000 numbers", PolicyRefusal)
     alone = model(n_clusters=2)
     with pytest.warns(ConvergenceWarning, match="has trained nothing"):
@@ -270,7 +274,7 @@ def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> N
     other = model(rounds=4, checkpoint=file, random_state=1)
     refuses(lambda: other.fit(SQUARES, groups=OWNERS), "is of a fit with other options")
     refuses(lambda: model(rounds=4, checkpoint=file).fit(SQUARES), "is of a fit with other")
-    guarded = model(rounds=4, checkpoint=file, policy="deployment")
+    guarded = model(rounds=4, checkpoint=file, policy=NETWORKS)
     refuses(lambda: guarded.fit(SQUARES, groups=OWNERS), "is of a fit with other")
     file.write_bytes(file.read_bytes()[:100])
     refuses(lambda: model(rounds=4, checkpoint=file).fit(SQUARES, groups=OWNERS), "cannot be read")
@@ -323,10 +327,18 @@ def test_digits_are_learnt(how: str) -> None:
     assert new[0] > digits.digit_scores(DIGITS, CLASSES, raw.labels_)[0]
 
 
-def test_one_shot_under_the_deployment_policy() -> None:
-    """Real sites' policy: images count in groups of at least ten."""
-    found = model(aggregation=OneShotKMeans(n_init=2), policy="deployment").fit(
-        DIGITS[:600], groups=np.arange(600) % 3
-    )
+def test_networks_leave_only_if_every_owner_allows_it() -> None:
+    """Of all methods it is the one that cannot do with cells."""
+    images, owners = DIGITS[:600], np.arange(600) % 3
+    words = "does not (send 'train'|hand out its rows).*network.*have its owner set allow"
+    for policy in ("deployment", {"0": "study", "1": NETWORKS, "2": "deployment"}):
+        refuses(
+            lambda policy=policy: model(policy=policy).fit(images, groups=owners),
+            words,
+            PolicyRefusal,
+        )
+    found = model(aggregation=OneShotKMeans(n_init=2), policy=NETWORKS).fit(images, groups=owners)
     assert found.cluster_centers_.shape == (4, 16)
-    assert found.remarks_ == {} or all(found.remarks_.values())
+    out = {str(i): int((cells_of(images[owners == i]).labels < 0).sum()) for i in range(3)}
+    assert set(found.remarks_) == {name for name, n in out.items() if n}
+    assert len(found.labels_) == 600

@@ -11,18 +11,19 @@ import pytest
 import torch
 from sklearn.cluster import KMeans
 
+from tests.cells import cells_of
 from tests.deep.plain import IMAGES, Dropping, one_shot, parties, protocol, tiny
 from unpooled.data.parties import Parties
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import SIGNS
 from unpooled.deep.channels import channel_scale
 from unpooled.deep.encoders import Network
-from unpooled.deep.protocol import ROUNDS_DONE, DeepClustering
+from unpooled.deep.protocol import ROUNDS_DONE, DeepClustering, _clustered
 from unpooled.deep.releases import CHANNEL_MEAN, CHANNEL_SCALE, WEIGHTS
 from unpooled.deep.training import Training, train
-from unpooled.errors import ProtocolError, QuorumLost
+from unpooled.errors import PolicyRefusal, ProtocolError, QuorumLost
 from unpooled.messages.conform import misfit
-from unpooled.messages.message import Ask, Message, Note, Reply, Summary
+from unpooled.messages.message import Ask, Message, Note, Reply
 from unpooled.privacy.policy import Deployment
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.protocols.star.feca import FeCA
@@ -36,6 +37,7 @@ from unpooled.simulate.faults import UserDown
 from unpooled.testing import Check, conformance
 from unpooled.types import Body
 
+NETWORKS = Deployment(allow=("network-weights",), least_parties=1)
 TRAIN = (2, 4)
 """The exchanges in which parties train: after the pixels' sums and a clustering each."""
 FLAT: dict[str, Any] = {"image_shape": (1, 1, 2), "training": Training(batch_size=4)}
@@ -197,8 +199,7 @@ def test_a_party_away_while_clusters_are_found_still_trains() -> None:
     for state in ({}, known):
         rng = np.random.default_rng([3, 1, *crc_of("train"), 1])
         reply, _ = run.train(data, state, asked, rng)
-        assert isinstance(reply, Summary)
-        same(reply.body, answer)
+        same(reply, answer)
 
 
 @pytest.mark.parametrize("inner", ["feca", "fuzzy"])
@@ -248,19 +249,41 @@ def test_a_share_of_the_parties_trains() -> None:
     [FeCA(6, 6), one_shot(6, 6), MatchedAveraging(6), KFED(6, 3), FuzzyCMeans(6, max_rounds=1)],
     ids=lambda p: p.name,
 )
-def test_under_the_deployment_policy_nothing_is_about_few_rows(inner: StarProtocol) -> None:
+def test_under_deployment_replies_about_clusters_are_about_whole_cells(
+    inner: StarProtocol,
+) -> None:
+    """The steps of a clustering are given the mean place of each cell, and nothing else."""
     final = replace(inner, n_clusters=3)  # type: ignore[call-overload]
     images = np.concatenate([IMAGES] * 3) + np.random.default_rng(0).normal(size=(360, 64))
-    run = Watched(protocol(inner=inner, final=final), parties(2, images), policy=Deployment(10))
+    run = Watched(protocol(inner=inner, final=final), parties(2, images), policy=NETWORKS)
     assert np.isfinite(run.result["centers"]).all()
     assert len(run.starts) == 2
+    rows = parties(2, images)[0].rows
+    cells = cells_of(rows)
+    data = NETWORKS.admitted(parties(2, images)[0], needs_rows=True)
+    points = np.random.default_rng(1).normal(size=(len(rows), 5))[cells.labels >= 0]
+    seen = _clustered(data, points)
+    labels = cells.labels[cells.labels >= 0]
+    assert seen.weights.tolist() == cells.weights.tolist()
+    assert seen.weights.min() >= 10
+    for k, mean in enumerate(seen.rows):
+        np.testing.assert_allclose(mean, points[labels == k].mean(axis=0), atol=1e-12)
+
+
+def test_networks_are_refused_unless_the_owner_allows_them() -> None:
+    for policy in (Deployment(least_parties=1), Deployment(3, least_parties=1)):
+        with pytest.raises(PolicyRefusal, match=r"does not hand out its rows.*allow = .'network-w"):
+            Watched(protocol(), parties(), policy=policy)
+    holding = [release for release in protocol().releases if "weights" in release.fields]
+    assert [release.kind for release in holding] == ["train"]
+    assert "network-weights" in holding[0].discloses
 
 
 def test_a_party_with_few_images_keeps_to_itself() -> None:
     data = Parties.of([IMAGES, IMAGES[:5]])
     with pytest.raises(ProtocolError, match="No party has as many images"):
-        Watched(protocol(), data, policy=Deployment(3_000))
-    run = Watched(protocol(), data, policy=Deployment(10))
+        Watched(protocol(), data, policy=replace(NETWORKS, min_count=3_000))
+    run = Watched(protocol(), data, policy=NETWORKS)
     for number in range(2):
         assert len(run.replies("train", number)["1"]["weights"]) == 0
         assert len(run.replies("train", number)["0"]["weights"])

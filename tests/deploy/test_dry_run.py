@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.network.site import Authority, admitted, ring_of, write_plan
+from tests.network.site import STUDY, Authority, admitted, ring_of, write_plan
 from unpooled.cli import main
 from unpooled.deploy.plan_file import read_plan
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.storage.journal import JOURNAL
 
-NAMES = ("North", "South")
+NAMES = ("North", "South", "West")
 Said = pytest.CaptureFixture[str]
 
 
@@ -34,7 +35,7 @@ def site(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) 
     write_plan(tmp_path / "star.toml", {**star, "coordinator": coordinator, "parties": prints})
     peers = {name: {**prints[name], **place} for name in NAMES}
     mesh = {"method": "GossipKMeans", "parameters": {"n_clusters": 3}}
-    write_plan(tmp_path / "mesh.toml", {**mesh, "edges": ring_of(NAMES)[:1], "peers": peers})
+    write_plan(tmp_path / "mesh.toml", {**mesh, "edges": ring_of(NAMES), "peers": peers})
     rows = np.random.default_rng(0).uniform(1, 9, size=(30, 2))
     np.savetxt("north.csv", rows, delimiter=",", header="x,y", comments="", fmt="%.3f")
     return tmp_path
@@ -53,13 +54,26 @@ def test_what_a_run_would_take_is_listed(site: Path, authority: Authority, capsy
     ):
         assert dry(authority, *words) == 0
         said = capsys.readouterr()
-        assert "North has 30 rows for this." in said.out
-        assert "The policy of North allows this" in said.out
+        assert re.search(
+            r"North has 30 rows for this: \d\d in [23] cells of at least 10 persons, 0 waiting, "
+            r"\d held back\.",
+            said.out,
+        )
+        assert "where it says rows above, read cells" in said.out
+        assert "can tell which are the site" in said.out
+        assert (
+            "The policy of North is deployment: about at least 10 persons, to runs of" in said.out
+        )
         assert said.out.endswith("Nothing was sent.\n")
         assert said.err == ""
     assert dry(authority, "--data", "north.csv", plan="mesh.toml", role="peer") == 0
     assert dry(authority, role="coordinator") == 0
     assert capsys.readouterr().out.count("Nothing was sent.") == 2
+    Path("study.toml").write_text(STUDY)
+    assert dry(authority, "--data", "north.csv", "--own", "study.toml") == 0
+    said = capsys.readouterr()
+    assert "North has 30 rows for this, and hands them to the method as they are." in said.out
+    Path("study.toml").unlink()
     assert sorted(site.rglob("*")) == before
 
 
@@ -88,6 +102,13 @@ def test_what_a_run_would_refuse_ends_a_dry_one(
     assert "no column 'w' in north.csv" in refused("--own", "site.toml")
     Path("site.toml").write_text('data = "north.csv"\n[policy]\nkinds = ["moments"]\n')
     assert "'centroids'" in refused("--own", "site.toml")
+    Path("site.toml").write_text('data = "north.csv"\n[policy]\nleast_parties = 4\n')
+    few = "North takes no part in a run of 3, fewer than its least of 4 parties"
+    assert few in refused("--own", "site.toml")
+    Path("site.toml").write_text('data = "north.csv"\nperson = "y"\n')
+    assert "names its persons by 'y'" in refused("--own", "site.toml")
+    Path("site.toml").write_text('data = "north.csv"\ncolumns = ["x"]\n')
+    assert "the column 'y', which is not among those" in refused("--own", "site.toml")
     assert "has a coordinator; run 'unpooled party'" in refused("--data", "north.csv", role="peer")
     mesh = {"plan": "mesh.toml"}
     assert "no coordinator; run 'unpooled peer'" in refused("--data", "north.csv", **mesh)
@@ -109,8 +130,17 @@ def test_what_a_run_would_refuse_ends_a_dry_one(
 
 def test_a_party_of_few_rows_is_told(site: Path, authority: Authority, capsys: Said) -> None:
     Path("few.csv").write_text("x,y\n1,2\n3,4\n")
-    assert dry(authority, "--data", "few.csv") == 0
-    assert "fewer than its minimum count of 10: all about them" in capsys.readouterr().out
+    assert dry(authority, "--data", "few.csv") == 2
+    assert "takes no part: its 2 rows do not make a cell of 10" in capsys.readouterr().err
+
+
+def test_what_a_method_does_badly_on_cells_is_said(
+    site: Path, authority: Authority, capsys: Said
+) -> None:
+    feca = Path("star.toml").read_text().replace("OneShotKMeans", "FeCA")
+    Path("feca.toml").write_text(feca)
+    assert dry(authority, "--data", "north.csv", plan="feca.toml") == 0
+    assert "Mind: FeCA goes by the distances of single rows" in capsys.readouterr().out
 
 
 def test_nothing_that_a_terminal_obeys_is_printed(

@@ -17,7 +17,7 @@ from unpooled.deploy.plan import Plan
 from unpooled.deploy.plan_file import read_plan
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.estimators.star import StarEstimator
-from unpooled.privacy.policy import DEPLOYMENT
+from unpooled.privacy.policy import Deployment
 
 METHODS = [
     name for name in unpooled.__all__ if hasattr(getattr(unpooled, name), "_get_param_names")
@@ -71,7 +71,7 @@ def test_any_value_of_any_parameter_is_taken_or_refused(tmp_path: Path, method: 
             assert list(listed(found, "A"))
             message_limits(found)
             try:
-                refuse_beyond(found, "A", DEPLOYMENT)
+                refuse_beyond(found, "A", Deployment(least_parties=2))
             except PolicyRefusal as error:
                 is_one_sentence(error)
     assert taken

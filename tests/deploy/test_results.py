@@ -14,7 +14,7 @@ import unpooled
 from tests.network.site import tables, write_plan
 from tests.sentences import refuses
 from unpooled.data.parties import Parties
-from unpooled.data.sources import Ids
+from unpooled.data.sources import Names
 from unpooled.deploy import results
 from unpooled.deploy.plan import Plan
 from unpooled.deploy.plan_file import read_plan
@@ -208,7 +208,7 @@ def test_centres_in_units_have_no_dust() -> None:
 
 def test_labels_come_with_the_rows_names(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path, "plan", "North")
-    results.write_labels(state, np.array([2, 0]), Ids("patient", ("P,1", "007")))
+    results.write_labels(state, np.array([2, 0]), Names("patient", ("P,1", "007")))
     assert (tmp_path / "labels.csv").read_text() == 'patient,label\n"P,1",2\n007,0\n'
     results.write_labels(state, np.array([2, 0]))
     assert (tmp_path / "labels.csv").read_text() == "label\n2\n0\n"

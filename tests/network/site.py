@@ -192,6 +192,8 @@ class Site:
     star: bool
     keys: Path
     own: str = ""
+    beside: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """Further columns of parties' files, such as names of rows."""
     programs: dict[str, Program] = field(default_factory=dict)
 
     def start(self, name: str, *more: str, plan: Path | None = None) -> Program:
@@ -200,13 +202,12 @@ class Site:
             words = ["coordinator", str(plan or self.plan)]
         else:
             data = self.folder / f"{name}.npz"
-            np.savez(data, X=self.data[name])
+            np.savez(data, X=self.data[name], **self.beside.get(name, {}))
             words = ["party" if self.star else "peer", str(plan or self.plan), "--name", name]
             words += ["--data", str(data)]
-            if self.own:
-                own = self.folder / f"{name}.toml"
-                own.write_text(self.own)
-                words += ["--own", str(own)]
+            own = self.folder / f"{name}.toml"
+            own.write_text(f'memory = "memory"\n{self.own}')
+            words += ["--own", str(own)]
         to = self.folder / f"{name}.run"
         out, err = self.folder / f"{name}.out", self.folder / f"{name}.err"
         command = [sys.executable, "-m", "unpooled.cli", *words]

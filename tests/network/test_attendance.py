@@ -362,7 +362,7 @@ def test_programs_whose_files_were_changed_say_so_and_end(
     authority: Authority, tmp_path: Path
 ) -> None:
     content = {"method": "OneShotKMeans", "parameters": {"n_clusters": 3}}
-    with star(tmp_path / "star", authority, tables(NAMES[:2]), **content) as site:
+    with star(tmp_path / "star", authority, tables(NAMES[:3]), **content) as site:
         plan = read_plan(site.plan)
         for name in ("P1", COORDINATOR):
             state = StateDirectory(site.folder / f"{name}.run", plan.hash.hex(), name)

@@ -27,7 +27,9 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with keys, plan and data."""
     where = tmp_path_factory.mktemp("readme")
     prepared = _typed(_blocks()[0], where)
-    assert prepared.rstrip().endswith("Nothing was sent.")
+    dry, audit = prepared.split("\nNothing was sent.\n")
+    assert "cells of at least 10 persons" in dry
+    assert "guesses at who is in the data" in audit
     return where / "trial"
 
 

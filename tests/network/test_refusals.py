@@ -47,6 +47,7 @@ from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.zenoh import ZenohTransport
 from unpooled.network.zenoh_config import Place, TlsFiles, configuration
 from unpooled.network.zenoh_log import relay
+from unpooled.privacy.policy import Deployment
 
 Log = pytest.LogCaptureFixture
 PLAN = hash_of("plan")
@@ -106,7 +107,8 @@ def site(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A coordinator that waits for its parties."""
     folder = tmp_path_factory.mktemp("site")
     plan = {"method": "OneShotKMeans", "parameters": {"n_clusters": 3}, "patience": 400}
-    with star(folder, authority, tables(PARTIES), **plan) as made:
+    own = "[policy]\nleast_parties = 2\n"
+    with star(folder, authority, tables(PARTIES), own, **plan) as made:
         made.start(COORDINATOR)
         endpoint = endpoint_of(made)
         assert until(lambda: listens(endpoint), 120), made.said
@@ -200,11 +202,13 @@ def test_afterwards_the_run_is_what_it_would_have_been(site: Site) -> None:
     for name in PARTIES:
         site.start(name)
     site.finish()
-    expected = unpooled.OneShotKMeans(3, policy="deployment", random_state=0).fit(site.data)
+    policy = Deployment(least_parties=2)
+    expected = unpooled.OneShotKMeans(3, policy=policy, random_state=0).fit(site.data)
     found = site.programs[COORDINATOR].model().cluster_centers_
     np.testing.assert_array_equal(found, expected.cluster_centers_)
     for name in PARTIES:
-        assert site.programs[name].warnings == ""
+        remarks = [f"{name}: {said}." for said in expected.remarks_.get(name, [])]
+        assert site.programs[name].warnings == "\n".join(remarks)
         assert site.programs[name].stderr.read_text() == ""
     assert site.programs[COORDINATOR].stderr.read_text() == ""
 

@@ -6,7 +6,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy.spatial.distance import cdist
 
+from tests.cells import cells_of
+from unpooled.data.parties import PartyData
 from unpooled.errors import PolicyRefusal, ProtocolError, UndeclaredRelease
 from unpooled.messages.codec import encode
 from unpooled.messages.message import Post, Reply
@@ -18,6 +21,7 @@ from unpooled.types import Body
 
 SUMS = Release("sums", ("total", "count"), ("sums",), "sums of rows")
 ROWS = Release("seeds", ("rows",), ("rows",), "rows as seeds")
+NETWORK = Release("train", ("weights",), ("network-weights",), "a network trained on all rows")
 ONCE = np.ones(1, dtype=np.int64)
 
 
@@ -53,9 +57,16 @@ def test_the_policy_sees_every_release_before_it_leaves() -> None:
     assert len(ledger.entries) == 2
 
 
-def test_deployment_refuses_rows_and_keeps_its_caps() -> None:
-    with pytest.raises(PolicyRefusal, match="Party A does not send 'seeds', which discloses rows"):
-        Ledger(("A",), [ROWS], DEPLOYMENT).send(Reply("seeds", {"rows": np.eye(2)}), ONCE, 0)
+def test_deployment_refuses_networks_and_kinds_not_allowed_and_keeps_its_caps() -> None:
+    network = Reply("train", {"weights": np.eye(2)})
+    with pytest.raises(PolicyRefusal, match=r"Party A does not send 'train' .*allow = .'network-w"):
+        Ledger(("A",), [NETWORK], DEPLOYMENT).send(network, ONCE, 0)
+    allowed = Ledger(("A",), [NETWORK], Deployment(allow=("network-weights",)))
+    assert allowed.send(network, ONCE, 0) is not None
+    with pytest.raises(
+        PolicyRefusal, match=r"'sums' .*not among the kinds it allows .seeds.; have"
+    ):
+        Ledger(("A",), [SUMS], Deployment(kinds=("seeds",))).send(Reply("sums", {}), ONCE, 0)
     capped = Ledger(("A",), [SUMS], Deployment(max_rounds=1))
     capped.send(Reply("sums", {"count": np.zeros(1)}), ONCE, 0)
     with pytest.raises(PolicyRefusal, match="has sent in 1 rounds, which is its cap"):
@@ -64,6 +75,32 @@ def test_deployment_refuses_rows_and_keeps_its_caps() -> None:
         Ledger(("A",), [SUMS], Deployment(max_floats=4)).send(
             Reply("sums", {"total": np.zeros(5)}), ONCE, 0
         )
+
+
+def test_the_exit_lets_rows_pass_since_the_entrance_made_them_cells() -> None:
+    rows = np.random.default_rng(0).normal(size=(57, 2))
+    data = DEPLOYMENT.admitted(PartyData("A", rows, np.ones(57)))
+    cells = cells_of(rows)
+    assert np.array_equal(data.rows, cells.means)
+    assert np.array_equal(data.weights, cells.weights)
+    assert cdist(np.asarray(data.rows), rows).min() > 1e-9
+    sent = Ledger(("A",), [ROWS], DEPLOYMENT).send(
+        Reply("seeds", {"rows": np.asarray(data.rows)}), ONCE, 0
+    )
+    assert sent is not None
+    assert DEPLOYMENT.admitted(data) is data  # what was admitted stays as it is
+
+
+def test_under_study_rows_are_admitted_as_they_are() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 2))
+    for policy in (STUDY, Deployment(min_count=1)):
+        assert policy.admitted(PartyData("A", rows, np.ones(5))).rows is rows
+
+
+def test_a_party_of_too_few_rows_is_admitted_without_any() -> None:
+    data = DEPLOYMENT.admitted(PartyData("A", np.eye(9), np.ones(9)))
+    assert data.rows.shape == (0, 9)
+    assert data.remark.startswith("takes no part: its 9 rows do not make a cell of 10 persons")
 
 
 def test_caps_are_per_user_and_count_every_receiver() -> None:
@@ -99,7 +136,7 @@ def test_a_policy_cannot_add_what_was_not_declared() -> None:
         Ledger(("A",), [SUMS], Chatty()).send(Reply("sums", {}), ONCE, 0)
 
 
-def test_a_release_discloses_some_of_four_things() -> None:
+def test_a_release_discloses_some_of_five_things() -> None:
     for nothing in ((), ("everything",)):
         with pytest.raises(ValueError, match="must disclose some of"):
             Release("k", ("x",), nothing, "?")  # type: ignore[arg-type]

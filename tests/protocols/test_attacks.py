@@ -1,157 +1,253 @@
-"""The differencing attack on every protocol with a coordinator.
+"""Attacks on every method: each recovers rows where nothing stops it, and none under deployment.
 
-The attacker is the coordinator. It knows what every party sent, takes each mean and sum for a row,
-and subtracts from each other the sums of any two rounds, cluster by cluster, over pairs of
-clusters, and over all of them; where the counts differ by one, the difference is a row.
+The attacker is an honest but curious coordinator or neighbour, who keeps all that it ever heard
+(:mod:`unpooled.testing.attacks`); or a coordinator that asks what it likes.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
 from sklearn.datasets import load_digits
 
+import unpooled
 from tests import tables
-from tests.conformance.toys import Mean
-from unpooled import partition
+from tests.cells import cells_of
+from unpooled import catalog, partition
 from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
-from unpooled.messages.message import Ask, Reply, Summary
-from unpooled.privacy.ledger import Ledger
+from unpooled.messages.message import Ask
 from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, Policy
 from unpooled.protocols.prepare.moments import Moments
-from unpooled.protocols.star.base import Coordinator, StarProtocol, Step
-from unpooled.protocols.star.coreset import CoresetKMeans
-from unpooled.protocols.star.feca import FeCA
+from unpooled.protocols.star.base import Coordinator
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.fuzzy import FuzzyCMeans
-from unpooled.protocols.star.kfed import KFED
-from unpooled.protocols.star.matched import MatchedAveraging
-from unpooled.protocols.star.one_shot import OneShotKMeans
-from unpooled.protocols.star.shared.drawn_starts import DrawnStarts
 from unpooled.runtime.party import PartyRuntime
 from unpooled.simulate import Options, run_star
+from unpooled.testing.attacks import ATTACKS, Outcome, Target
+from unpooled.testing.attacks.differencing import SEEDS, SWEEP, across, recovered, recovered_of
+from unpooled.testing.attacks.gram import reconstruct
+from unpooled.testing.attacks.outcome import EXACT, matched, spread_of
+from unpooled.testing.attacks.rerun import one_patient
+from unpooled.testing.attacks.statements import all_groups, joined, points
+from unpooled.testing.attacks.target import overheard
+from unpooled.testing.attacks.visits import ten_visits
 from unpooled.testing.wrapping import StarAround
 from unpooled.types import Body
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
-START = DIGITS[:10] + 0.01  # what a coordinator would send that wants rows
-
-PROTOCOLS = {
-    "feca": FeCA(10, 10),
-    "feca, literal, many local clusters": FeCA(10, 25, merge=False, n_init=1),
-    "k-fed": KFED(10, 10),
-    "matched averaging": MatchedAveraging(10),
-    "fuzzy, average": FuzzyCMeans(10, merge="average", local_steps=1, fuzzifier=1.1),
-    "fuzzy, k-means": FuzzyCMeans(10, fuzzifier=1.05, max_rounds=5),
-    "one-shot": OneShotKMeans(10, 25),
-    "one-shot, refined": OneShotKMeans(10, 10, refine=True),
-    "federated": FederatedKMeans(OneShotKMeans(10, 10), tol=0.0, max_rounds=24),
-    "federated, given start": FederatedKMeans(START, tol=0.0, max_rounds=24),
-    "federated, drawn starts": FederatedKMeans(DrawnStarts(3, "random", 2), max_rounds=4),
-    "moments": Moments(),
-    "coreset": CoresetKMeans(10, 100),
-    **tables.attackable(DIGITS.shape[1]),
-}
+SWEEPS = ("k sweep", "seeds")
+"""Attacks of twenty runs, which only the long tests make on every method."""
 
 
-def digits(alpha: float | None) -> Parties:
+def digits(alpha: float | None = None) -> list[np.ndarray]:
+    """Ten parties of digits."""
     groups = (
         partition.iid(len(DIGITS), n_parties=10, random_state=0)
         if alpha is None
         else partition.dirichlet(CLASSES, n_parties=10, alpha=alpha, random_state=0)
     )
-    return Parties.of([DIGITS[groups == i] for i in range(10)])
+    return [DIGITS[groups == i] for i in range(10)]
 
 
-def recovered(protocol: StarProtocol, parties: Parties, policy: Policy) -> int:
-    """How many rows the attacker finds exactly."""
-    heard: dict[str, list[Body]] = {name: [] for name in parties.names}
+def clusters(sizes: Sequence[int] = (45, 30, 50, 40), n_columns: int = 2) -> list[np.ndarray]:
+    """Three clusters of positive values, which every loss takes."""
+    rng = np.random.default_rng(0)
+    corners = rng.uniform(2.0, 9.0, size=(3, n_columns))
+    return [
+        np.abs(corners[rng.integers(3, size=n)] + 0.5 * rng.normal(size=(n, n_columns)))
+        for n in sizes
+    ]
 
-    def listen(who: str, message: object) -> None:
-        if isinstance(message, Reply):
-            heard[who].append(message.body)
 
-    with suppress(PolicyRefusal):  # what left before counts all the same
-        run_star(protocol, parties, seed=1, options=Options(policy=policy, watch=listen))
-    found = 0
-    for i, name in enumerate(parties.names):
-        guesses = np.concatenate([np.empty((0, parties.n_features)), *attack(heard[name])])
-        if len(guesses):
-            distance, _ = cKDTree(guesses).query(parties[i].rows)
-            found += int((distance < 1e-6).sum())
+def sample(name: str) -> Target:
+    """A sample of the catalog as a target."""
+    for method in catalog.METHODS:
+        if name in method.samples:
+            options = {"n_clusters": 3, **method.samples[name]}
+            return Target(partial(method.estimator, **options))
+    raise KeyError(name)
+
+
+def strict(folder: Path) -> Policy:
+    """Deployment as a site has it: its cells are kept."""
+    return Deployment(memory=folder)
+
+
+FIRST = [next(iter(method.samples)) for method in catalog.METHODS if method.samples]
+OTHERS = [name for method in catalog.METHODS for name in method.samples if name not in FIRST]
+NOT_READ = {"dgc, logistic, given start"}
+"""Samples that none of the attacks recovers anything of: what they send are steps, not sums."""
+
+
+def attacked(name: str, attacks: Sequence[str], policy: Policy, folder: Path) -> list[Outcome]:
+    """The outcomes of these attacks on a sample of the catalog."""
+    found = []
+    for attack in attacks:
+        own = policy.with_own(memory=folder / attack) if policy.min_count > 1 else policy
+        found.append(ATTACKS[attack](sample(name), clusters(), own))
     return found
 
 
-def attack(bodies: list[Body]) -> list[np.ndarray]:
-    """Everything that might be a row."""
-    guesses, rounds = [], []
-    for body in bodies:
-        for name in ("centroids", "centers", "mean", "rows", "points"):
-            if name in body:
-                guesses.append(np.atleast_2d(body[name]))
-        counted = sums_and_counts(body)
-        if counted is not None:
-            rounds.append(with_unions(*counted))
-            guesses.append(quotients(*rounds[-1]))
-    for (a, n), (b, m) in combinations(rounds, 2):
-        if len(a) == len(b):
-            guesses.append(quotients(a - b, n - m))
-        else:
-            for k in range(len(a)):
-                guesses.append(quotients(a[k] - b, n[k] - m))
-    return guesses
+def assert_in_vain(outcome: Outcome) -> None:
+    """Nothing was recovered, although there were messages and nothing was refused.
+
+    A run that is refused gives no row away either, but tells nothing about the attack.
+    """
+    assert outcome.rows_recovered == 0, outcome
+    assert not outcome.applies or (outcome.messages and not outcome.refusal), outcome
 
 
-def sums_and_counts(body: Body) -> tuple[np.ndarray, np.ndarray] | None:
-    if "sums" in body:
-        counts = body["counts"] if "counts" in body else body["weight"]
-        return np.atleast_2d(body["sums"]), counts
-    for means, counts in (("centroids", "counts"), ("centers", "support"), ("mean", "weight")):
-        if means in body and counts in body:
-            return np.atleast_2d(body[means]) * body[counts][:, None], body[counts]
-    return None
+@pytest.mark.parametrize("name", FIRST)
+def test_every_method_gives_rows_away_under_study_and_none_under_deployment(
+    name: str, tmp_path: Path
+) -> None:
+    attacks = [attack for attack in ATTACKS if attack not in (*SWEEPS, "features")]
+    assert any(one.rows_recovered for one in attacked(name, attacks, STUDY, tmp_path))
+    for outcome in attacked(name, attacks, DEPLOYMENT, tmp_path):
+        assert_in_vain(outcome)
 
 
-def with_unions(sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sums, those of pairs, of all but one, and of all."""
-    pairs = list(combinations(range(len(sums)), 2))
-    left, right = (np.array([pair[side] for pair in pairs], dtype=int) for side in (0, 1))
-    total, count = sums.sum(axis=0), counts.sum()
-    return (
-        np.vstack([sums, sums[left] + sums[right], total - sums, total[None]]),
-        np.concatenate([counts, counts[left] + counts[right], count - counts, [count]]),
-    )
-
-
-def quotients(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    some = np.abs(counts) > 1e-9
-    return sums[some] / np.broadcast_to(counts, len(sums))[some, None]
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*FIRST, *OTHERS])
+def test_every_attack_on_every_sample(name: str, tmp_path: Path) -> None:
+    study = attacked(name, list(ATTACKS), STUDY, tmp_path)
+    assert (name in NOT_READ) != any(one.rows_recovered for one in study)
+    for outcome in attacked(name, list(ATTACKS), DEPLOYMENT, tmp_path):
+        assert_in_vain(outcome)
 
 
 @pytest.mark.parametrize(
-    "alpha", [pytest.param(None, marks=pytest.mark.long), 0.3], ids=["iid", "Dirichlet"]
+    ("attack", "name", "at_least"),
+    [
+        ("one run", "federated k-means, drawn starts", 20),
+        ("rerun", "one-shot", 3),
+        ("rerun", "gossip", 3),
+        ("rerun", "kernel k-means", 3),
+        ("rerun", "k-fed", 1),
+        ("visits", "federated k-means", 1),
+        ("visits", "gossip, tree", 1),
+        ("outlier", "random features", 1),
+        ("outlier", "matched averaging", 1),
+        ("weight", "kernel k-means", 1),
+        ("weight", "feca", 1),
+        ("neighbour", "gossip", 8),
+        ("neighbour", "dgc, defaults", 8),
+        ("questions", "federated k-means", 10),
+        ("questions", "one-shot, refined", 10),
+        ("rows", "coreset", 10),
+        ("rows", "random features", 8),
+        ("rows", "kernel k-means, dspgd", 5),
+        ("rows", "dgc", 10),
+    ],
 )
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_no_row_is_recovered_under_deployment(name: str, alpha: float | None) -> None:
-    assert recovered(PROTOCOLS[name], digits(alpha), DEPLOYMENT) == 0
+def test_every_attack_works_where_nothing_stops_it(attack: str, name: str, at_least: int) -> None:
+    """Otherwise no test here could fail; it is why `study` stays inside one process."""
+    outcome = ATTACKS[attack](sample(name), clusters(), STUDY)
+    assert outcome.rows_recovered >= at_least, outcome
 
 
-def test_the_attack_works_where_nothing_stops_it() -> None:
-    """Otherwise the test above could not fail; it is why `study` stays inside one process."""
-    parties = digits(None)
-    assert recovered(PROTOCOLS["federated, given start"], parties, STUDY) > 100
-    assert recovered(PROTOCOLS["federated"], parties, STUDY) > 10
-    assert recovered(PROTOCOLS["one-shot"], parties, STUDY) > 0
-    assert recovered(PROTOCOLS["one-shot, refined"], parties, STUDY) > 0
-    assert recovered(PROTOCOLS["feca, literal, many local clusters"], parties, STUDY) > 0
-    assert recovered(PROTOCOLS["coreset"], parties, STUDY) > 50
+def test_attacks_that_have_nothing_to_act_on_say_so() -> None:
+    for attack, name, why in (
+        ("neighbour", "one-shot", "there is a coordinator"),
+        ("questions", "gossip", "nobody asks questions in a mesh"),
+        ("questions", "k-fed", "no question has centres"),
+        ("questions", "kernel k-means, lloyd", "in the space of an embedding"),
+        ("features", "one-shot", "no sums of products"),
+        ("rows", "federated k-means", "declares to send no rows"),
+    ):
+        outcome = ATTACKS[attack](sample(name), clusters(), STUDY)
+        assert not outcome.applies
+        assert why in outcome.detail
+
+
+def test_runs_for_several_k_on_digits() -> None:
+    target, runs = Target(unpooled.OneShotKMeans), SWEEP[6:18:5]
+    rows = digits()
+    assert across(target, rows, STUDY, runs, "").rows_recovered > 100
+    assert_in_vain(across(target, rows, DEPLOYMENT, runs, ""))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("alpha", [None, 0.3], ids=["iid", "Dirichlet"])
+@pytest.mark.parametrize(
+    ("target", "runs"),
+    [
+        (Target(unpooled.OneShotKMeans), SWEEP),
+        (Target(partial(unpooled.OneShotKMeans, local_clusters=10)), SEEDS),
+        (Target(unpooled.FederatedKMeans), SWEEP),
+        (Target(unpooled.GossipKMeans), SWEEP[::6]),
+    ],
+    ids=["one-shot, k sweep", "one-shot, seeds", "federated, k sweep", "gossip"],
+)
+def test_sweeps_on_digits(target: Target, runs: Any, alpha: float | None) -> None:
+    rows = digits(alpha)
+    assert across(target, rows, STUDY, runs, "").rows_recovered > 100
+    assert_in_vain(across(target, rows, DEPLOYMENT, runs, ""))
+
+
+def test_under_deployment_the_same_listener_finds_cells() -> None:
+    """It hears something, and what it hears are cells: it is not for want of messages."""
+    rows = digits()[0]
+    parties = Parties.of(digits()[:3])
+    said = overheard(Target(unpooled.OneShotKMeans).protocol(parties), parties, DEPLOYMENT).of(0)
+    means = cells_of(rows).means
+    found = matched(means, points(said, rows.shape[1]), EXACT * spread_of(rows))
+    assert found.all()
+    assert not recovered_of(said, rows).any()
+
+
+@pytest.mark.long
+def test_one_patient_in_sixty_trials(tmp_path: Path) -> None:
+    target = sample("one-shot")
+    assert one_patient(target, clusters(), STUDY, 60).rows_recovered == 60
+    assert_in_vain(one_patient(target, clusters(), strict(tmp_path), 60))
+
+
+def test_changed_rows_are_safe_only_with_a_memory(tmp_path: Path) -> None:
+    """As the documents say: without a store, cells are made anew of the changed rows."""
+    target = sample("one-shot")
+    assert one_patient(target, clusters(), DEPLOYMENT, 6).rows_recovered > 3
+    assert_in_vain(one_patient(target, clusters(), strict(tmp_path), 6))
+
+
+def test_rows_without_names_that_are_gone_end_the_run(tmp_path: Path) -> None:
+    """As the documents say: a correction could not be distinguished from a new person."""
+    target, policy, rows = sample("one-shot"), strict(tmp_path), clusters()
+    assert target.overheard(rows, policy).messages
+    gone = target.overheard([rows[0][1:], *rows[1:]], policy)
+    assert "are gone or have changed" in gone.refusal
+    assert not gone.of(0)
+
+
+def test_ten_visits_need_a_person() -> None:
+    """As the documents say: where a site does not name persons, every row is one."""
+    target = sample("one-shot")
+    assert ten_visits(target, clusters(), DEPLOYMENT, named=False).rows_recovered == 1
+    assert_in_vain(ten_visits(target, clusters(), DEPLOYMENT))
+
+
+def test_rows_from_sums_of_features() -> None:
+    """Of parties of 12 and 30 rows, from 30 products with 200 features."""
+    target = Target(partial(unpooled.KernelKMeans, 3, n_features=200, n_components=12))
+    rows = clusters((40, 40, 40), n_columns=4)
+    assert reconstruct(target, rows, STUDY).rows_recovered >= 24
+    assert_in_vain(reconstruct(target, rows, DEPLOYMENT))
+
+
+@pytest.mark.long
+def test_rows_from_fewer_sums_of_features_than_rows() -> None:
+    """Of the same parties, from 8 products: all rows are looked for at once."""
+    target = Target(partial(unpooled.KernelKMeans, 3, n_features=200))
+    rows = clusters((40, 40, 40), n_columns=5)
+    assert reconstruct(target, rows, STUDY, joint_starts=4).rows_recovered >= 30
+    assert_in_vain(reconstruct(target, rows, DEPLOYMENT, joint_starts=4))
 
 
 @dataclass(frozen=True)
@@ -159,95 +255,48 @@ class Nosy(StarAround):
     """A coordinator that asks whatever it likes, again and again, about centres of its own."""
 
     rows: np.ndarray
-    said: dict[str, Summary] = field(default_factory=dict)
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         for number in range(12):
             for ask in self.inner.asks:
-                centers = rng.choice(self.rows, 4) + rng.normal(size=(4, self.rows.shape[1]))
+                centers = rng.choice(self.rows, 3) + rng.normal(size=(3, self.rows.shape[1]))
                 if number % 3 == 2:
                     centers[1:] += 1e3  # one centre gets everything
                 body = {"centers": centers} if "centers" in ask.fields else {}
                 yield Ask(ask.kind, body, number, quorum=0)
         return {}
 
-    @property
-    def steps(self) -> dict[str, Step]:
-        return {kind: partial(self._overheard, step) for kind, step in self.inner.steps.items()}
 
-    def _overheard(self, step: Step, data, state, body, rng):  # type: ignore[no-untyped-def]
-        said, state = step(data, state, body, rng)
-        self.said[data.name] = said
-        return said, state
-
-
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "coreset"])
+@pytest.mark.parametrize("name", tables.attackable(3))
 def test_a_coordinator_that_asks_what_it_likes_learns_no_more(name: str) -> None:
-    rng = np.random.default_rng(0)
-    tables = [rng.normal(size=(n, 3)) * 3 for n in (61, 25, 12, 9)]
-    tables[0][:1] += 50.0  # one row by itself
-    parties = Parties.of(tables)
-    nosy = Nosy(PROTOCOLS[name], parties.rows)
-    left: dict[str, list[tuple[Body, np.ndarray]]] = {party: [] for party in parties.names}
-
-    def listen(who: str, message: object) -> None:
-        if isinstance(message, Reply):
-            left[who].append((message.body, nosy.said[who].row_groups))
-
-    run_star(nosy, parties, options=Options(policy=DEPLOYMENT, watch=listen))
-    assert left["0"]
-    for i, party in enumerate(parties.names):
-        rows, indicators = parties[i].rows, [np.zeros(len(parties[i].rows))]
-        for body, row_groups in left[party]:
-            groups = [row_groups == k for k in range(int(row_groups.max()) + 1)]
-            indicators += groups
-            counted = sums_and_counts(body)
-            if counted is not None and "support" not in body:  # it says which rows it is about
-                expected = np.array([rows[group].sum(axis=0) for group in groups]).reshape(-1, 3)
-                np.testing.assert_allclose(counted[0][: len(groups)], expected, atol=1e-9)
-                assert counted[1][: len(groups)] == pytest.approx([g.sum() for g in groups])
-        # No sum or difference of any of it, nor of it and the total, is about fewer than ten rows.
-        known = np.array(indicators, dtype=int)
-        if known.any():
-            _, atoms = np.unique(known, axis=1, return_inverse=True)
-            assert np.bincount(atoms.ravel()).min() >= 10
+    rows = clusters((61, 25, 12, 9), n_columns=3)
+    rows[0][:1] += 50.0  # one row by itself
+    parties = Parties.of(rows)
+    transcript = overheard(
+        Nosy(tables.attackable(3)[name], parties.rows), parties, DEPLOYMENT, seed=1
+    )
+    assert transcript.of(0)
+    assert recovered([transcript], rows) == 0
+    # What it hears of two parties are means of one cell, and nothing.
+    means = joined(all_groups(transcript.of(2), 3), 3).means
+    np.testing.assert_allclose(means, np.broadcast_to(rows[2].mean(axis=0), means.shape))
+    assert not points(transcript.of(3), 3).any()
 
 
 def test_a_minimum_of_three_already_stops_single_rows() -> None:
     policy = Deployment(min_count=3)
-    assert recovered(PROTOCOLS["federated, given start"], digits(None), policy) == 0
-
-
-def test_a_protocol_that_does_not_say_what_is_behind_its_sums_is_refused() -> None:
-    with pytest.raises(
-        PolicyRefusal, match="does not send 'sums' of round 0, which would tell fewer"
-    ):
-        run_star(Mean(), Parties.of([DIGITS[:, 2:4]]), options=Options(policy=DEPLOYMENT))
+    runs = SWEEP[8:10]
+    assert_in_vain(across(Target(unpooled.OneShotKMeans), digits(), policy, runs, ""))
 
 
 def test_caps_end_a_run() -> None:
-    parties = digits(None)
+    parties, protocol = Parties.of(digits()), FederatedKMeans(DIGITS[:10] + 0.01, tol=0.0)
     rounds = Options(policy=Deployment(max_rounds=1))
     with pytest.raises(PolicyRefusal, match="has sent in 1 rounds, which is its cap"):
-        run_star(PROTOCOLS["federated, given start"], parties, options=rounds)
+        run_star(protocol, parties, options=rounds)
     floats = Options(policy=Deployment(max_floats=1_000))
     with pytest.raises(PolicyRefusal, match="over its cap of 1000"):
-        run_star(PROTOCOLS["federated, given start"], parties, options=floats)
-
-
-def test_what_was_held_back_is_in_the_ledger_and_costs_little() -> None:
-    parties = digits(None)
-    study = run_star(PROTOCOLS["federated"], parties, seed=1)
-    strict = run_star(PROTOCOLS["federated"], parties, seed=1, options=Options(policy=DEPLOYMENT))
-    assert not study.remarks
-    words = " ".join(remark.text for remarks in strict.remarks.values() for remark in remarks)
-    assert "clusters held back: too few rows" in words
-    assert "too few to move alone" in words
-    costs = [
-        np.square(DIGITS[:, None] - run.result["centers"]).sum(axis=2).min(axis=1).sum()
-        for run in (study, strict)
-    ]
-    assert costs[1] < 1.05 * costs[0]
+        run_star(protocol, parties, options=floats)
 
 
 @pytest.mark.parametrize("min_count", [0, -3, 2, 2.5, "10", None, True, float("nan")])
@@ -275,25 +324,14 @@ def test_two_numbers_follow_from_mean_and_spread() -> None:
     ],
     ids=["nothing", "NaN", "width", "1-D", "text"],
 )
-@pytest.mark.parametrize("name", ["federated, given start", "fuzzy, average"])
-def test_questions_that_make_no_sense_are_refused_without_a_value(name: str, body: Body) -> None:
-    site = PartyRuntime(PROTOCOLS[name], digits(None)[0], (0, 0), DEPLOYMENT)
-    kind = "sums" if name.startswith("federated") else "centers"
+@pytest.mark.parametrize("kind", ["sums", "centers"])
+def test_questions_that_make_no_sense_are_refused_without_a_value(kind: str, body: Body) -> None:
+    fuzzy = FuzzyCMeans(10, merge="average", local_steps=1, fuzzifier=1.1)
+    protocol = FederatedKMeans(DIGITS[:10] + 0.01) if kind == "sums" else fuzzy
+    site = PartyRuntime(protocol, Parties.of(digits())[0], (0, 0), DEPLOYMENT)
     words = (
         rf"^Party 0 cannot answer '{kind}' of round 0: the question does not fit its rows or what "
         r"was asked before \(\w+\)\.$"
     )
     with pytest.raises(ProtocolError, match=words):
         site.answer(Ask(kind, body), 0)
-
-
-def test_numbers_about_no_row_do_not_leave() -> None:
-    rows = DIGITS[:50]
-    ledger = Ledger(("A",), Moments().releases, DEPLOYMENT, np.ones(50))
-    nothing = np.full(50, -1)
-    once = np.ones(1, dtype=np.int64)
-    zeros = {"weight": np.zeros(1), "sums": np.zeros(64), "squares": np.zeros(64)}
-    assert ledger.send(Reply("moments", zeros), once, 0, nothing) is not None
-    lying = {**zeros, "sums": rows[0]}
-    with pytest.raises(PolicyRefusal, match="which would tell fewer rows apart"):
-        ledger.send(Reply("moments", lying, 1), once, 1, nothing)

@@ -6,13 +6,12 @@ how many rows each has. What may leave is worked out here from these numbers alo
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
+from tests.cells import cells_of
 from unpooled import (
     KFED,
     FeCA,
@@ -48,28 +47,27 @@ def tables() -> dict[str, np.ndarray]:
 
 
 TABLES = tables()
+warning_of_cells = pytest.mark.filterwarnings("ignore:FeCA goes by the distances of single rows")
 policies = pytest.mark.parametrize("policy", ["study", "deployment"])
 
 
+CELLS = {name: cells_of(rows, MIN) for name, rows in TABLES.items()}
+
+
 def kept(policy: str) -> list[int]:
-    """Of how many clusters each party may speak: of none of fewer than ten rows, and where those
-    left out are fewer than ten together, not of the smallest others either."""
-    numbers = []
-    for sizes in BLOBS.values():
-        left = sorted(size for size in sizes if size > 0)
-        if policy == "deployment":
-            out = [size for size in left if size < MIN]
-            left = [size for size in left if size >= MIN]
-            while 0 < sum(out) < MIN and left:
-                out.append(left.pop(0))
-        numbers.append(len(left))
-    return numbers
+    """Of how many clusters each party speaks: of no more than it has blobs, or cells."""
+    if policy == "study":
+        return [sum(size > 0 for size in sizes) for sizes in BLOBS.values()]
+    return [min(K, len(cells.counts)) for cells in CELLS.values()]
 
 
-def test_what_may_leave_by_hand() -> None:
+def test_what_leaves_by_hand() -> None:
     assert kept("study") == [3, 3, 2, 3, 3, 3]
-    # north: 4 is too few, and with 12 and 15 known the rest; nines: the rest is 27; east: 6.
-    assert kept("deployment") == [1, 3, 0, 3, 0, 1]
+    # 31 rows are three cells at most, but 4 must go with others; 5 are none; 26 are two at most.
+    assert kept("deployment")[:4] == [2, 3, 0, 3]
+    assert 1 <= kept("deployment")[4] <= 2
+    assert kept("deployment")[5] == 2
+    assert all(cells.counts.min(initial=MIN) >= MIN for cells in CELLS.values())
 
 
 def agree(traffic: Traffic, numbers: list[int]) -> None:
@@ -92,6 +90,7 @@ ONE_SHOT = {
 
 
 @policies
+@warning_of_cells
 @pytest.mark.parametrize("case", ONE_SHOT)
 def test_one_shot_methods(case: str, policy: str) -> None:
     estimator, options, each = ONE_SHOT[case]
@@ -129,16 +128,13 @@ def test_kfed_sends_as_many_centroids_as_are_looked_for(local: int) -> None:
 @pytest.mark.parametrize("max_rounds", [1, 4])
 def test_fuzzy_c_means(policy: str, merge: str, max_rounds: int) -> None:
     given = {"merge": merge, "max_rounds": max_rounds, "tol": 0, "local_steps": 1}
-    # At first d + 1 for each centre, of which there are no more than rows that differ, or means of
-    # groups that stand for them: n // 20, none for "tiny", and "west" (48 rows) has two, of which
-    # one may be too small and take the other with it. Then K (d + 1) in every round.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # deployment knows of two at most
-        model = fitted(FuzzyCMeans, policy, **given)
+    # At first d + 1 for each centre, of which there are no more than rows, or cells, that differ.
+    # Then K (d + 1) in every round.
+    model = fitted(FuzzyCMeans, policy, **given)
     first = model.traffic_.by_round["start", 0]["floats_up"]
     received = int(model.history_["received"][0])
     assert first == received * (D + 1)
-    assert received == sum(kept("study")) if policy == "study" else 3 <= received <= 7
+    assert received == sum(kept(policy))
     found = len(model.cluster_centers_)
     later = (model.n_rounds_ - 1) * found * (D + 1)
     assert model.traffic_.floats_up == first + len(BLOBS) * later
@@ -171,20 +167,26 @@ def test_federated_k_means_from_the_default_start(policy: str) -> None:
 @policies
 def test_moments(policy: str) -> None:
     model = StandardScaler(policy=policy).fit(TABLES)
-    # d + 1 and 2 d + 1, which are zeros where the party is too small.
+    # d + 1 and 2 d + 1, which are zeros where the party has no cell.
     agree(model.traffic_, [3 * D + 2] * len(BLOBS))
     assert model.traffic_.rounds == 2
-    large = [sum(sizes) for sizes in BLOBS.values() if policy == "study" or sum(sizes) >= MIN]
-    assert model.n_samples_seen_ == sum(large)
+    everything = sum(map(sum, BLOBS.values()))
+    in_cells = sum(cells.counts.sum() for cells in CELLS.values())
+    assert model.n_samples_seen_ == (everything if policy == "study" else in_cells)
 
 
 @pytest.mark.parametrize(
     "estimator", [FeCA, KFED, MatchedAveraging, FederatedKMeans, OneShotKMeans]
 )
+@warning_of_cells
 def test_what_is_held_back_is_remarked_and_nothing_else(estimator: Any) -> None:
     model = fitted(estimator, "study")
     assert model.remarks_ == {}
     model = fitted(estimator, "deployment")
-    short = {name for name, sizes in BLOBS.items() if min(sizes) < MIN}
-    assert short == {"north", "tiny", "nines", "east"}
-    assert set(model.remarks_) == short
+    out = {name: int((cells.labels < 0).sum()) for name, cells in CELLS.items()}
+    short = {name: n for name, n in out.items() if n}
+    assert {"tiny"} <= set(short) <= {"north", "tiny", "nines", "east"}
+    assert set(model.remarks_) == set(short)
+    assert model.remarks_.pop("tiny")[0].startswith("takes no part: its 5 rows do not make a cell")
+    for name, [remark] in model.remarks_.items():
+        assert f"{short[name]} of {len(TABLES[name])} rows held back" in remark

@@ -13,7 +13,7 @@ from unpooled.data.parties import Parties
 from unpooled.errors import InputError, MalformedMessage, PolicyRefusal, ProtocolError
 from unpooled.messages.codec import Encoded, decode, encode
 from unpooled.messages.message import Ask, Reply
-from unpooled.privacy.policy import DEPLOYMENT, STUDY, Policy
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, Policy
 from unpooled.protocols.star.feca import FeCA
 from unpooled.protocols.star.federated import FederatedKMeans
 from unpooled.protocols.star.one_shot import OneShotKMeans
@@ -71,7 +71,7 @@ def test_another_question_under_a_name_that_was_used_gets_none() -> None:
 
 
 def test_what_was_refused_has_not_been_answered() -> None:
-    own = party(policy=DEPLOYMENT)  # the toy does not say which rows its sums are about
+    own = party(policy=Deployment(kinds=("moments",)))
     before = own.memory
     for _ in range(2):
         with pytest.raises(PolicyRefusal, match="West does not send 'sums'"):
@@ -95,6 +95,20 @@ def test_other_rows_than_at_the_beginning_are_refused() -> None:
     for rows in (ROWS[::-1], ROWS + 1e-9, ROWS[:-1], ROWS.reshape(-1, 4)):
         refuses(
             lambda rows=rows: party(rows).remember(own.memory),  # type: ignore[misc]
+            "rows of party West are not those",
+            ProtocolError,
+        )
+
+
+def test_a_party_that_is_its_cells_goes_on_with_the_same_rows_only() -> None:
+    own = party(policy=DEPLOYMENT)
+    own.answer(question(0), 0)
+    again = party(ROWS[::-1], DEPLOYMENT)  # cells do not depend on the order of rows
+    again.remember(own.memory)
+    assert again.answer(question(1), 1).data == own.answer(question(1), 1).data
+    for rows in (ROWS + 1e-9, ROWS[:-1]):
+        refuses(
+            lambda rows=rows: party(rows, DEPLOYMENT).remember(own.memory),  # type: ignore[misc]
             "rows of party West are not those",
             ProtocolError,
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
+from tests.cells import as_cells, cells_of
 from tests.conformance.toys import Largest, Mean
 from tests.protocols.mesh.test_dgc import blobs
 from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError, UndeclaredRelease
 from unpooled.graphs.reading import topology
 from unpooled.messages.message import Ask, Note, Post
-from unpooled.privacy.policy import DEPLOYMENT, STUDY, ReleaseRequest
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, Deployment, ReleaseRequest
 from unpooled.protocols.mesh.dgc import DGC
 from unpooled.protocols.mesh.shared.initial_centers import InitialCenters
 from unpooled.simulate import Options, run_mesh, run_star
@@ -90,16 +92,71 @@ def test_a_question_without_a_step_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("init", ["random", "k-means++", "dkm+c"])
-def test_deployment_policy_refuses_starts_that_send_rows(init: str) -> None:
+def test_starts_that_send_rows_send_cells_under_deployment(init: str) -> None:
     protocol = DGC(InitialCenters(3, init), max_rounds=5)  # type: ignore[arg-type]
-    with pytest.raises(PolicyRefusal, match="discloses rows"):
-        run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
+    sent: dict[str, np.ndarray] = {}
+
+    def listen(who: str, message: object) -> None:
+        if isinstance(message, Post) and "centers" in message.body:
+            sent.setdefault(who, message.body["centers"].reshape(-1, 2))
+
+    run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(watch=listen))
+    for i, name in enumerate(PARTIES.names):
+        assert cdist(sent[name], np.asarray(PARTIES[i].rows)).min(axis=1).max() == 0.0
+    sent.clear()
+    run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy=DEPLOYMENT, watch=listen))
+    assert len(sent) == 5
+    for i, name in enumerate(PARTIES.names):
+        rows = np.asarray(PARTIES[i].rows)
+        assert cdist(sent[name], rows).min() > 1e-9
+        assert cdist(sent[name], cells_of(rows).means).min(axis=1).max() == 0.0
 
 
-def test_deployment_policy_lets_given_starts_pass() -> None:
-    protocol = DGC(InitialCenters(3, CORNERS), max_rounds=5)
-    run = run_mesh(protocol, PARTIES, RING, options=Options(policy=DEPLOYMENT))
-    assert run.traffic.messages > 0
+@pytest.mark.parametrize("init", ["random", CORNERS], ids=["drawn", "given"])
+def test_a_mesh_under_deployment_is_one_of_cells(init: str | np.ndarray) -> None:
+    protocol = DGC(InitialCenters(3, init), max_rounds=5)  # type: ignore[arg-type]
+    on_cells = run_mesh(protocol, as_cells(PARTIES), RING).result["centers"]
+    for blocks in (1, 5):
+        run = run_mesh(protocol, PARTIES, RING, blocks=blocks, options=Options(policy=DEPLOYMENT))
+        assert run.traffic.messages > 0
+        assert np.array_equal(run.result["centers"], on_cells)
+
+
+def test_a_star_under_deployment_is_one_of_cells() -> None:
+    run = run_star(Mean(), PARTIES, options=Options(policy=DEPLOYMENT))
+    on_cells = run_star(Mean(), as_cells(PARTIES))
+    assert np.array_equal(run.result["mean"], on_cells.result["mean"])
+
+
+def test_what_parties_leave_out_is_remarked() -> None:
+    parties = Parties.of([ROWS[0][:5], *ROWS[1:4]], names=["West", "a", "b", "c"])
+    policies = dict.fromkeys(parties.names, STUDY) | {"West": DEPLOYMENT}
+    what = "takes no part: its 5 rows do not make a cell of 10 persons, its minimum count"
+    run = run_star(Mean(), parties, options=Options(policy=policies))
+    assert run.remarks == {"West": [what]}
+    others = run_star(Mean(), parties.select(np.arange(1, 4)))
+    assert np.array_equal(run.result["mean"], others.result["mean"])
+    given = DGC(InitialCenters(3, CORNERS), max_rounds=5)
+    ring = topology("ring", parties.names)
+    mesh = run_mesh(given, parties, ring, blocks=4, options=Options(policy=policies))
+    assert mesh.remarks == {"West": [what]}
+    assert run_star(Mean(), PARTIES).remarks == {}
+
+
+def test_a_run_of_too_few_parties_is_refused_before_anything_leaves() -> None:
+    two = PARTIES.select(np.arange(2))
+    said: list[object] = []
+    options = Options(policy=DEPLOYMENT, watch=lambda who, message: said.append(message))
+    few = "Party 0 takes no part in a run of 2, fewer than its least of 3 parties"
+    with pytest.raises(PolicyRefusal, match=few):
+        run_star(Mean(), two, options=options)
+    with pytest.raises(PolicyRefusal, match=few):
+        run_mesh(DGC(InitialCenters(3)), two, topology("ring", two.names), options=options)
+    assert said == []
+    run_star(Mean(), two, options=Options(policy=Deployment(least_parties=2)))
+    one_cares = Options(policy={"0": STUDY, "1": DEPLOYMENT})
+    with pytest.raises(PolicyRefusal, match="Party 1 takes no part"):
+        run_star(Mean(), two, options=one_cares)
 
 
 class Proud:
@@ -181,6 +238,7 @@ def test_users_of_one_host_must_share_its_policy() -> None:
     protocol = DGC(InitialCenters(3), max_rounds=5)
     with pytest.raises(InputError, match="share a host but not a policy"):
         run_mesh(protocol, PARTIES, RING, options=Options(policy=policies))
+    policies["3"] = Deployment(kinds=("centers",))
     with pytest.raises(PolicyRefusal, match="Party 3 does not send 'start'"):
         run_mesh(protocol, PARTIES, RING, blocks=5, options=Options(policy=policies))
     with pytest.raises(InputError, match="Party 1 has no policy"):

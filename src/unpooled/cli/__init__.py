@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from unpooled import __version__
-from unpooled.cli import keys, network, reproduce
+from unpooled.cli import audit, keys, network, reproduce
 from unpooled.errors import TooFewParties, UnpooledError
 from unpooled.text import printable
 
@@ -18,12 +18,12 @@ from unpooled.text import printable
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns 0, or another status with one sentence on the error stream.
 
-    2: it was refused or could not continue; 3: there is a result, but with fewer parties than the
-    plan asks for; 130: somebody stopped it.
+    1: an audit recovered rows; 2: it was refused or could not continue; 3: there is a result, but
+    with fewer parties than the plan asks for; 130: somebody stopped it.
     """
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        status = options.run(options)
     except UnpooledError as error:
         print(printable(f"unpooled: {error}"), file=sys.stderr)
         return 3 if isinstance(error, TooFewParties) else 2
@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+        return 0
+    return int(status or 0)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_reproduce(commands)
     keys.add_keys(commands)
     network.add_network(commands)
+    audit.add_audit(commands)
     return parser
 
 

@@ -35,6 +35,11 @@ def add_network(commands: Any) -> None:
             command.add_argument(
                 "--own", "--site", type=Path, metavar="FILE", help="the party's own file"
             )
+            command.add_argument(
+                "--new-memory",
+                action="store_true",
+                help="begin a new store of cells, on purpose: with the old one it gives rows away",
+            )
         command.add_argument(
             "--keys", type=Path, metavar="DIR", help="where NAME.key, NAME.pem and ca.pem are"
         )
@@ -82,6 +87,7 @@ def _run_peer(options: argparse.Namespace) -> None:
 def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     _need_extra()
     from unpooled.deploy import run
+    from unpooled.deploy.admission import known_heads, previewed, site_policy
     from unpooled.deploy.check import refuse_place, refuse_rows
     from unpooled.deploy.dryrun import allowed, listed
     from unpooled.deploy.own import read_own
@@ -90,12 +96,17 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     plan, own, name = read_plan(options.plan), read_own(options.own), options.name
     plan.member(name)
     setting = _setting(options, name, own.keys, own.to)
+    store = site_policy(own).store(name)
+    if options.new_memory and store is not None and not options.dry_run:
+        refuse_place(plan, name, setting, star=star)
+        store.start_anew(known_heads(setting.to, name))
     if options.dry_run:
         print_lines(*listed(plan, name))
         refuse_place(plan, name, setting, star=star)
         rows = _rows(options, plan, own)
         refuse_rows(plan, name, own, rows)
-        print_lines(*allowed(name, own.policy, rows), _NOTHING_SENT)
+        cells = previewed(name, own, rows, setting.to)
+        print_lines(*allowed(plan, name, own.policy, rows, cells), _NOTHING_SENT)
         return
     part = run.take_part if star else run.run_peer
     part(plan, name, own, lambda: _rows(options, plan, own), setting)
@@ -103,13 +114,15 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
 
 def _rows(options: argparse.Namespace, plan: Plan, own: Own) -> OwnRows:
     from unpooled.data.sources import read_rows
+    from unpooled.deploy.admission import site_columns
 
     data = options.data or own.data
     if data is None:
         raise InputError(
             f"{options.name} gives no data; add --data FILE, or data = to its own file."
         )
-    return read_rows(data, options.name, plan.columns, own.weights, own.id)
+    columns = site_columns(plan, options.name, own)
+    return read_rows(data, options.name, columns, own.naming)
 
 
 def _setting(

@@ -22,7 +22,7 @@ class FileColumn(NamedTuple):
 
 
 def _npz_columns(
-    path: Path, name: PartyId, wanted: tuple[str, ...], identity: str | None
+    path: Path, name: PartyId, wanted: tuple[str, ...], naming: tuple[str, ...]
 ) -> Mapping[str, FileColumn]:
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -45,13 +45,13 @@ def _npz_columns(
     for column in wanted:
         values = _one_per_row(arrays[column], path, name, column, "biuf", "a column has one number")
         found[column] = FileColumn(values.astype(np.float64), _by_row(values))
-    if identity is not None:
-        if identity not in arrays:
-            raise _no_column(path, name, identity, arrays)
+    for column in naming:
+        if column not in arrays:
+            raise _no_column(path, name, column, arrays)
         values = _one_per_row(
-            arrays[identity], path, name, identity, "iuU", "ids have one text or whole"
+            arrays[column], path, name, column, "iuU", "ids have one text or whole number"
         )
-        found[identity] = FileColumn(None, _by_row(values))
+        found[column] = FileColumn(None, _by_row(values))
     return found
 
 
@@ -67,9 +67,9 @@ def _one_per_row(
 
 
 def _csv_columns(
-    path: Path, name: PartyId, wanted: tuple[str, ...], identity: str | None
+    path: Path, name: PartyId, wanted: tuple[str, ...], naming: tuple[str, ...]
 ) -> Mapping[str, FileColumn]:
-    needed = (*wanted, *((identity,) if identity is not None else ()))
+    needed = (*wanted, *naming)
     header = _csv_header(path, name, needed)
     try:
         frame = _polars(path, name, "read_csv", infer_schema_length=None)
@@ -133,11 +133,11 @@ def _too_long(path: Path, name: PartyId, n_columns: int) -> InputError | None:
 
 
 def _parquet_columns(
-    path: Path, name: PartyId, wanted: tuple[str, ...], identity: str | None
+    path: Path, name: PartyId, wanted: tuple[str, ...], naming: tuple[str, ...]
 ) -> Mapping[str, FileColumn]:
     frame = _polars(path, name, "read_parquet")
     found = {}
-    for column in (*wanted, *((identity,) if identity is not None else ())):
+    for column in (*wanted, *naming):
         if column not in frame.columns:
             raise _no_column(path, name, column, frame.columns)
         found[column] = FileColumn(_as_numbers(frame[column]), _by_row(frame[column]))
@@ -202,4 +202,4 @@ def _some_of(names: Iterable[Any], most: int = 6) -> str:
 
 
 READERS = {".npz": _npz_columns, ".csv": _csv_columns, ".parquet": _parquet_columns}
-"""By the file's suffix; each takes the path, the party, columns of numbers and one of names."""
+"""By the file's suffix; each takes the path, the party, columns of numbers, those of names."""

@@ -18,13 +18,23 @@ from unpooled.types import FloatArray, IntArray, PartyId, Rows, in_c_order
 class PartyData:
     """One party's own rows, as its steps see them: in C order, whatever they are given in.
 
-    ``min_count`` is its policy's: steps hold back by themselves what would be refused at the exit.
+    Under a policy with a minimum count the rows are means of cells
+    (:mod:`unpooled.privacy.cells`), weighted by what is in each. Steps need not know.
     """
 
     name: PartyId
     rows: Rows
     weights: FloatArray
-    min_count: int = 1
+    scatter: FloatArray | None = None
+    """Where rows are means of cells: Σ w (x - mean)² about these, of each column. It is what the
+    means lack of the variance of the rows themselves."""
+    cells: IntArray | None = None
+    """The cell of each row, where a method must see the rows themselves: whatever it says of single
+    clusters must be about whole cells."""
+    admitted: bool = False
+    """Whether the party's policy has seen to it that these may be handed to a protocol."""
+    remark: str = ""
+    """What the policy left out of them, in words, for the party's own ledger."""
     store: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the party has made of its rows and could make again; it never leaves the process."""
 
@@ -47,6 +57,8 @@ class Parties:
     rows: FloatArray
     offsets: IntArray
     weights: FloatArray
+    admitted: bool = False
+    """As :attr:`PartyData.admitted`, of all parties."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", in_c_order(self.rows))
@@ -81,7 +93,9 @@ class Parties:
 
     def __getitem__(self, party: int) -> PartyData:
         span = slice(self.offsets[party], self.offsets[party + 1])
-        return PartyData(self.names[party], self.rows[span], self.weights[span])
+        return PartyData(
+            self.names[party], self.rows[span], self.weights[span], admitted=self.admitted
+        )
 
     @property
     def n_features(self) -> int:
@@ -113,6 +127,7 @@ class Parties:
             rows=self.rows[taken],
             offsets=np.concatenate([[0], np.cumsum(self.sizes[users])]).astype(np.int64),
             weights=self.weights[taken],
+            admitted=self.admitted,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -26,34 +27,50 @@ _SEPARATOR = re.compile(r"[,' ]")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
-class Ids(NamedTuple):
-    """What names the rows at home; it never travels."""
+class Names(NamedTuple):
+    """What names rows, or whose they are, at home; it never travels."""
 
     column: str
     values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class Naming:
+    """The columns of a site's file that are no features: a weight, a name, a person for a row."""
+
+    weights: str | None = None
+    id: str | None = None
+    person: str | None = None
+
+
+@dataclass(frozen=True)
 class OwnRows:
-    """A party's table, and its rows' names if it has any."""
+    """A party's table, and the names of its rows and persons if it has any."""
 
     table: Table
-    ids: Ids | None = None
+    naming: Naming = Naming()
+    ids: Names | None = None
+    persons: Names | None = None
 
     @property
     def parties(self) -> Parties:
         """What takes part in a run."""
         return self.table.parties
 
+    def chosen(self, columns: Sequence[str]) -> FloatArray:
+        """The rows with these columns only."""
+        assert self.table.columns is not None  # they come from a file with named columns
+        places = [self.table.columns.index(column) for column in columns]
+        return self.parties.rows[:, places]
+
 
 def read_rows(
     path: Path,
     name: PartyId,
     columns: tuple[str, ...],
-    weights: str | None = None,
-    identity: str | None = None,
+    naming: Naming = Naming(),  # noqa: B008 (frozen)
 ) -> OwnRows:
-    """The plan's columns of the party's table, as the estimators would read them."""
+    """These columns of the party's table, as the estimators would read them."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(
@@ -61,13 +78,15 @@ def read_rows(
         )
     if not path.is_file():
         raise InputError(f"Party {name} has no file {path}; give its data with --data.")
-    if identity in columns:
-        raise InputError(
-            f"Party {name} names its rows by {identity!r}, which is a column of the plan, but what "
-            "names rows never travels; name another column as id, or none."
-        )
-    wanted = (*columns, *((weights,) if weights is not None else ()))
-    found = reader(path, name, wanted, identity)
+    for called, what in ((naming.id, "rows"), (naming.person, "persons")):
+        if called in columns:
+            raise InputError(
+                f"Party {name} names its {what} by {called!r}, which is a column of the plan, but "
+                f"what names {what} never travels; name another column, or none."
+            )
+    wanted = (*columns, *((naming.weights,) if naming.weights is not None else ()))
+    named = tuple(dict.fromkeys(n for n in (naming.id, naming.person) if n is not None))
+    found = reader(path, name, wanted, named)
     table = {column: _finite_numbers(found[column], path, name, column) for column in wanted}
     for column in wanted[1:]:
         if len(table[column]) != len(table[wanted[0]]):
@@ -75,16 +94,19 @@ def read_rows(
                 f"Party {name} has {len(table[column])} values of {column!r} in {path}, but "
                 f"{len(table[wanted[0]])} of {wanted[0]!r}; every row needs a value of each."
             )
-    if not len(table[wanted[0]]):
+    n_rows = len(table[wanted[0]])
+    if not n_rows:
         raise InputError(
             f"Party {name} has no rows in {path}, only names of columns; give a file with rows."
         )
-    ids = None
-    if identity is not None:
-        ids = _ids(found[identity], path, name, identity, len(table[wanted[0]]))
     own = {name: np.column_stack([table[column] for column in columns])}
-    weight = None if weights is None else {name: table[weights]}
-    return OwnRows(read(own, None, weight, Expected("A party", columns=columns)), ids)
+    weight = None if naming.weights is None else {name: table[naming.weights]}
+    return OwnRows(
+        read(own, None, weight, Expected("A party", columns=columns)),
+        naming,
+        _names(found, path, name, naming.id, n_rows, once=True),
+        _names(found, path, name, naming.person, n_rows, once=False),
+    )
 
 
 def _finite_numbers(column: FileColumn, path: Path, name: PartyId, called: str) -> FloatArray:
@@ -125,23 +147,36 @@ def _no_number(text: str, place: str, path: Path, name: PartyId, column: str) ->
     )
 
 
-def _ids(column: FileColumn, path: Path, name: PartyId, called: str, n_rows: int) -> Ids:
-    seen: dict[str, str] = {}
-    for place, text in column.written():
+def _names(
+    found: Mapping[str, FileColumn],
+    path: Path,
+    name: PartyId,
+    called: str | None,
+    n_rows: int,
+    *,
+    once: bool,
+) -> Names | None:
+    """What names every row, each by a name of its own, or every row's person."""
+    if called is None:
+        return None
+    what, key = ("the row", "id") if once else ("the row's person", "person")
+    values, seen = [], dict[str, str]()
+    for place, text in found[called].written():
         if not text.strip():
             raise InputError(
-                f"Party {name} has no {called!r} in {place} of {path}, which is to name the row; "
-                "fill it in, or name another column as id."
+                f"Party {name} has no {called!r} in {place} of {path}, which is to name {what}; "
+                f"fill it in, or name another column as {key}."
             )
-        if text in seen:
+        if once and text in seen:
             raise InputError(
                 f"Party {name} has the {called!r} {quoted(text)} in {seen[text]} and in {place} "
                 f"of {path}, but it is to name one row; name another column as id, or none."
             )
         seen[text] = place
-    if len(seen) != n_rows:
+        values.append(text)
+    if len(values) != n_rows:
         raise InputError(
-            f"Party {name} has {len(seen)} values of {called!r} in {path}, but {n_rows} rows; "
+            f"Party {name} has {len(values)} values of {called!r} in {path}, but {n_rows} rows; "
             "every row needs one."
         )
-    return Ids(called, tuple(seen))
+    return Names(called, tuple(values))

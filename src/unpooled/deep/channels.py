@@ -20,7 +20,8 @@ from unpooled.types import Array, Body, FloatArray, PartyId, all_rows
 
 def channel_sums(data: PartyData, n_channels: int) -> dict[str, Array]:
     """The party's side."""
-    pixels = all_rows(data.rows).reshape(len(data.rows), n_channels, -1)
+    n_images, n_values = data.rows.shape
+    pixels = all_rows(data.rows).reshape(n_images, n_channels, n_values // n_channels)
     per_image = pixels.mean(axis=2, dtype=np.float64)
     squares = np.square(pixels, dtype=np.float64).mean(axis=2)
     return {
@@ -28,12 +29,6 @@ def channel_sums(data: PartyData, n_channels: int) -> dict[str, Array]:
         "sums": matmul(data.weights, per_image),
         "squares": matmul(data.weights, squares),
     }
-
-
-def no_channel_sums(n_channels: int) -> dict[str, Array]:
-    """What a party sends that has too few rows for sums of them."""
-    zeros = np.zeros(n_channels)
-    return {"count": np.array(0.0), "sums": zeros, "squares": zeros.copy()}
 
 
 def channel_scale(replies: Mapping[PartyId, Body]) -> dict[str, FloatArray]:

@@ -26,14 +26,11 @@ each time, train in it; all are clustered, which is cheap.
 What leaves a party: for each clustering what ``inner`` sends, with images' places on the sphere as
 rows; and once a round the whole network, which it has trained on all of its rows. **A network
 discloses more of rows than sums do**: from updates after few steps on few images, images have been
-recovered (Zhu, Liu & Han 2019; Geiping et al. 2020), and no count of rows bounds this. It is
-declared as a sum over all rows of the party, which is what its policy can check (that they are
-enough).
+recovered (Zhu, Liu & Han 2019; Geiping et al. 2020), and no count of rows bounds this. So a policy
+with a minimum count refuses this method, unless the party's owner allows "network-weights" by name.
 
-A party whose policy has a minimum count of m puts its images, once, into groups of at least m by
-their pixels (k-means with n / 2m clusters; images of smaller ones are left out of the clustering),
-and its replies about clusters are about groups: the mean point of each stands for its images
-(:mod:`.image_groups`). So all that it ever sends about single clusters is about the same atoms.
+Then a party's images are in cells all the same (:mod:`unpooled.privacy.cells`), by their pixels,
+and its replies about clusters are about whole cells: the mean point of each stands for its images.
 """
 
 from __future__ import annotations
@@ -52,9 +49,8 @@ from torch import nn
 from unpooled.data.parties import PartyData
 from unpooled.deep import vectors
 from unpooled.deep.augmentation import NATURAL, Augmentation
-from unpooled.deep.channels import channel_scale, channel_sums, no_channel_sums
+from unpooled.deep.channels import channel_scale, channel_sums
 from unpooled.deep.encoders import Network
-from unpooled.deep.image_groups import group_means, groups_to_rows, image_groups
 from unpooled.deep.inference import Inference
 from unpooled.deep.releases import (
     CHANNEL_MEAN,
@@ -69,16 +65,16 @@ from unpooled.deep.training import Training, train
 from unpooled.deep.working import working
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.products import lengths
+from unpooled.kernels.linalg.segments import sums_by_label
 from unpooled.messages.aggregate import Aggregate
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import Release
-from unpooled.privacy.row_groups import enough_rows
 from unpooled.protocols.prepare.then import Finding, Prepared
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows, take_rows
 
 IMAGE_SHAPE, ROUNDS_DONE = "image_shape", "rounds_done"
-_GROUPS, _POINTS, _OF_INNER = "deep.groups", "deep.points", "inner."
+_POINTS, _OF_INNER = "deep.points", "inner."
 _ROUNDS_OF_INNER = 10_000
 """More than any clustering takes."""
 
@@ -105,6 +101,7 @@ class DeepClustering(Prepared):
     device: str = "cpu"
     start: Body | None = None
     name: ClassVar[str] = "deep clustering"
+    needs_rows: ClassVar[bool] = True
 
     @cached_property
     def inference(self) -> Inference:
@@ -238,19 +235,15 @@ class DeepClustering(Prepared):
 
     def pixels(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Sums of all channels."""
-        channels = self.image_shape[0]
-        if not enough_rows(data.weights, data.min_count):
-            return Summary(no_channel_sums(channels), _no_rows(data)), {}
-        return Summary(channel_sums(data, channels), _all_rows(data)), {}
+        return channel_sums(data, self.image_shape[0]), {}
 
     def train(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Trains on all own images, if it is this party's turn."""
         there = np.flatnonzero(data.weights > 0)
         chosen = not len(body["chosen"]) or _number(data.name) in body["chosen"]
-        if not chosen or len(there) < 2 or not enough_rows(data.weights, data.min_count):
+        if not chosen or len(there) < 2:
             no_network = np.empty((0, self.n_weights), np.float32)
-            nothing = {"weights": no_network, "count": np.array(0.0)}
-            return Summary({**nothing, "loss": np.array(0.0)}, _no_rows(data)), state
+            return {"weights": no_network, "count": np.array(0.0), "loss": np.array(0.0)}, state
         trained, loss = self._trained(data, there, state, body, int(rng.integers(2**62)))
         if not np.isfinite(trained).all():
             raise ProtocolError(
@@ -262,7 +255,7 @@ class DeepClustering(Prepared):
             "count": np.array(data.weights.sum()),
             "loss": np.array(loss),
         }
-        return Summary(reply, _all_rows(data)), state
+        return reply, state
 
     def _trained(
         self, data: PartyData, there: IntArray, state: Body, body: Body, seed: int
@@ -322,23 +315,18 @@ class DeepClustering(Prepared):
         points = self._known_points(data, state, body)
         kept = {CLUSTERING: body[CLUSTERING], _POINTS: points}
         step = self._clusterer(body).steps[kind]
-        if data.min_count <= 1:
-            reply, after = step(replace(data, rows=points), own, rest, rng)
-        else:
-            kept[_GROUPS] = state[_GROUPS] if _GROUPS in state else image_groups(data)
-            reply, after = step(group_means(data, points, kept[_GROUPS]), own, rest, rng)
-            reply = groups_to_rows(reply, kept[_GROUPS])
+        reply, after = step(_clustered(data, points), own, rest, rng)
         return reply, {**kept, **{_OF_INNER + name: value for name, value in after.items()}}
 
 
-def _all_rows(data: PartyData) -> IntArray:
-    """The row groups of a sum over all rows: one group."""
-    return np.zeros(len(data.rows), dtype=np.int64)
-
-
-def _no_rows(data: PartyData) -> IntArray:
-    """The row groups of a reply that depends on no row."""
-    return np.full(len(data.rows), -1, dtype=np.int64)
+def _clustered(data: PartyData, points: FloatArray) -> PartyData:
+    """What is clustered: the images' places, or where there are cells the mean place of each."""
+    if data.cells is None:
+        return replace(data, rows=points)
+    n_cells = int(data.cells.max(initial=-1)) + 1
+    sums, weights = sums_by_label(points, data.weights, data.cells, n_cells)
+    there = weights > 0
+    return replace(data, rows=sums[there] / weights[there, None], weights=weights[there])
 
 
 def _number(name: PartyId) -> int:

@@ -46,7 +46,7 @@ def party_releases(n_weights: int, n_channels: int) -> tuple[Release, ...]:
         Release(
             "train",
             ("weights", "count", "loss"),
-            ("sums", "counts"),
+            ("network-weights", "counts"),
             "the network after training on all rows, their number, and the mean loss",
             # One network, or none from a party that does not train in this round.
             shapes={"weights": (AtMost(1), n_weights), "count": (), "loss": ()},

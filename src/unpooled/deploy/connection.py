@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
+from unpooled.data.parties import PartyData
 from unpooled.data.sources import OwnRows
+from unpooled.deploy.admission import admitted
 from unpooled.deploy.check import RunSetting, identified, refuse_place, refuse_rows
 from unpooled.deploy.members import Member
 from unpooled.deploy.method import declared_messages
@@ -58,14 +60,20 @@ def connected_with_rows(
     setting: RunSetting,
     *,
     star: bool,
-) -> Iterator[tuple[StateDirectory, Node, OwnRows]]:
-    """The same with the rows of a party or peer, once they and its policy go with the plan."""
+) -> Iterator[tuple[StateDirectory, Node, OwnRows, PartyData]]:
+    """The same with the rows of a party or peer, once they and its policy go with the plan.
+
+    Last is what the plan's protocol is given of them.
+    """
     member = refuse_place(plan, name, setting, star=star)
     with connected(plan, member, setting) as (state, node):
         # Only now: if the rows cannot be used, the others learn that they need not wait.
         rows = read()
         refuse_rows(plan, name, own, rows)
-        yield state, node, rows
+        data = admitted(plan, name, own, rows, state)
+        if data.remark:
+            setting.report({"event": "warning", "text": f"{name}: {data.remark}."})
+        yield state, node, rows, data
 
 
 def _node(plan: Plan, member: Member, state: StateDirectory, setting: RunSetting) -> Node:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from unpooled.data.sources import OwnRows
 from unpooled.deploy.plan import Plan
 from unpooled.messages.conform import largest_size, most_numbers
 from unpooled.messages.release import AtMost, Columns, Release, Size
+from unpooled.privacy.cell_store import Stored
 from unpooled.privacy.policy import Policy
 from unpooled.protocols.star.base import StarProtocol
 from unpooled.types import PartyId
@@ -33,14 +36,15 @@ def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[
         yield "  result: the final centres, once"
     else:
         yield (
-            "In a mesh no minimum count can be promised: whoever receives the messages of a user "
-            "and of all of its neighbours can solve them for its cluster sums and counts."
+            "Whoever receives the messages of a user and of all of its neighbours can solve them "
+            "for its cluster sums and counts."
         )
     yield ""
     yield (
         "What stays on disk, readable by its owner alone: ledger.jsonl (a line for every message "
         "that left), journal (what arrived), memory (what the party's steps remember, with a "
-        "number for every row), known, incarnation, owner, run, lock, and the results."
+        "number for every row or cell), cells (which state of the site's store it began with), "
+        "known, incarnation, owner, run, lock, and the results."
     )
 
 
@@ -64,13 +68,41 @@ def _in_columns(size: Size, n_columns: int) -> str:
     return str(size)
 
 
-def allowed(name: PartyId, policy: Policy, rows: OwnRows) -> Iterator[str]:
+def allowed(
+    plan: Plan, name: PartyId, policy: Policy, rows: OwnRows, cells: Stored | None
+) -> Iterator[str]:
     """What the party's policy and rows allow, once nothing in them is against the run."""
     n_rows = len(rows.parties.rows)
-    yield f"{name} has {n_rows} rows for this."
-    if n_rows < policy.min_count and policy.min_count > 1:
+    if cells is None:
+        yield f"{name} has {n_rows} rows for this, and hands them to the method as they are."
+    else:
         yield (
-            f"They are fewer than its minimum count of {policy.min_count}: all about them will be "
-            "suppressed."
+            f"{name} has {n_rows} rows for this: {cells.in_cells} in {len(cells.counts)} cells of "
+            f"at least {policy.min_count} persons, {cells.waiting} waiting, {cells.held_back} held "
+            f"back. The cells' means keep {_kept(cells):.0%} of the rows' variance: the more, the "
+            "nearer clusters of cells are to clusters of rows."
         )
+        yield from _CELLS
+        protocol = plan.protocol
+        if isinstance(protocol, StarProtocol) and protocol.on_cells:
+            yield f"Mind: {protocol.on_cells}"
     yield policy.described(name)
+
+
+def _kept(cells: Stored) -> float:
+    """The share of the rows' variance that is between cells, not within them: mean over columns."""
+    if not len(cells.means):
+        return 0.0
+    middle = np.average(cells.means, axis=0, weights=cells.weights)
+    between = (cells.weights[:, None] * np.square(cells.means - middle)).sum(axis=0)
+    total = between + cells.scatter
+    return float(np.mean(between[total > 0] / total[total > 0])) if total.any() else 1.0
+
+
+_CELLS = (
+    "What others can learn of them, in this and every later run, are means and numbers of these "
+    "cells: where it says rows above, read cells. What all persons of a cell have in common is "
+    "seen in its mean.",
+    "Who has full records, these rows among them, can tell which are the site's, the better the "
+    "more columns there are; only noise would prevent that.",
+)

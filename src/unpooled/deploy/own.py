@@ -4,13 +4,18 @@ All of it is optional, and the command line's options win over it::
 
     data = "north.csv"
     weights = "w"                # a column with a weight for each row
-    id = "patient"               # a column that names each row: labels.csv then has it too
+    id = "visit"                 # a column that names each row: labels.csv then has it too
+    person = "patient"           # a column that names each row's person (default: a row, a person)
+    columns = ["age", "pressure"]  # what cells are made of (default: the first plan's columns)
+    memory = "memory"            # the folder of the site's cells, for this and every later run
     keys = "keys"                # the folder with NAME.key, NAME.pem and ca.pem
     to = "north.run"             # the state directory, where results are written too
 
     [policy]
     name = "deployment"          # or "study", for trials without anything to protect
     min_count = 10
+    least_parties = 3
+    allow = []                   # or ["network-weights"], for DeepFeCA
     kinds = ["moments", "centroids"]
     max_rounds = 1000
     max_floats = 1000000
@@ -18,18 +23,21 @@ All of it is optional, and the command line's options win over it::
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from unpooled.data.sources import Naming
 from unpooled.deploy.plan import Plan
 from unpooled.deploy.toml_file import read_toml
 from unpooled.errors import InputError, UnpooledError
-from unpooled.privacy.policy import DEPLOYMENT, POLICIES, STUDY, Deployment, Policy, RunRequest
+from unpooled.privacy.policy import DEPLOYMENT, POLICIES, Deployment, Policy, RunRequest
 from unpooled.types import PartyId
 
-_PATHS, _NAMED = ("data", "keys", "to"), ("weights", "id")
-_CAPS = tuple(cap.name for cap in fields(Deployment))
+_PATHS, _NAMED = ("data", "memory", "keys", "to"), ("weights", "id", "person")
+_LISTS = ("allow", "kinds")
+_SETTINGS = tuple(own.name for own in fields(Deployment) if own.name != "memory")
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,9 @@ class Own:
     """What the file has; its paths are relative to the folder it is in."""
 
     data: Path | None = None
-    weights: str | None = None
-    id: str | None = None
+    naming: Naming = Naming()  # noqa: RUF009 (frozen)
+    columns: tuple[str, ...] | None = None
+    memory: Path = Path("memory")
     keys: Path | None = None
     to: Path | None = None
     policy: Policy = DEPLOYMENT
@@ -49,15 +58,28 @@ def read_own(path: Path | None) -> Own:
     if path is None:
         return Own()
     content, source = read_toml(path, "party's own file"), f"The party's own file {path}"
-    known = (*_PATHS, *_NAMED, "policy")
+    known = (*_PATHS, *_NAMED, "columns", "policy")
     for key, value in content.items():
         if key not in known:
             raise InputError(f"{source} has {key!r}; it takes {', '.join(known)}.")
-        if key != "policy" and not isinstance(value, str):
+        if key not in ("columns", "policy") and not isinstance(value, str):
             raise InputError(f"{source} has {key} = {value!r}; give text in quotes.")
     places = {key: path.parent / content[key] for key in _PATHS if key in content}
-    named = {key: content[key] for key in _NAMED if key in content}
-    return Own(**places, **named, policy=_read_policy(content.get("policy", {}), source))
+    places.setdefault("memory", path.parent / "memory")
+    naming = Naming(**{key: content[key] for key in _NAMED if key in content})
+    columns = _names(content, "columns", source)
+    policy = _read_policy(content.get("policy", {}), source)
+    return Own(**places, naming=naming, columns=columns, policy=policy)
+
+
+def _names(table: Mapping[str, Any], key: str, source: str) -> tuple[str, ...] | None:
+    """A list of names; None if there is none."""
+    names = table.get(key)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{source} has {key} = {names!r}; give a list of names.")
+    return tuple(names)
 
 
 def _read_policy(table: Any, source: str) -> Policy:
@@ -70,17 +92,11 @@ def _read_policy(table: Any, source: str) -> Policy:
     if name == "study" and rest:
         raise InputError(f"{source} sets {next(iter(rest))!r}, but the policy study has no limits.")
     for key in rest:
-        if key not in _CAPS:
-            raise InputError(f"{source} has {key!r} in [policy]; it takes {', '.join(_CAPS)}.")
-    kinds = rest.pop("kinds", None)
-    if kinds is not None and not (
-        isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds)
-    ):
-        raise InputError(f"{source} has kinds = {kinds!r}; give a list of names.")
-    if name == "study":
-        return STUDY
+        if key not in _SETTINGS:
+            raise InputError(f"{source} has {key!r} in [policy]; it takes {', '.join(_SETTINGS)}.")
+    rest |= {key: _names(rest, key, source) for key in _LISTS if key in rest}
     try:
-        return Deployment(**rest, kinds=None if kinds is None else tuple(kinds))
+        return POLICIES[name].with_own(**rest) if rest else POLICIES[name]
     except UnpooledError as error:
         raise InputError(f"{source}: {error}") from None
 
@@ -94,5 +110,6 @@ def refuse_beyond(plan: Plan, name: PartyId, policy: Policy) -> None:
             n_columns=len(plan.columns),
             copies=len(plan.neighbours(name)),
             rounds=getattr(plan.estimator, "max_rounds", None),
+            n_parties=len(plan.names),
         )
     )

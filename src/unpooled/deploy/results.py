@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from unpooled import __version__
-from unpooled.data.sources import Ids
+from unpooled.data.sources import Names
 from unpooled.deploy.plan import Plan
 from unpooled.errors import ProtocolError
 from unpooled.estimators.base import CentersEstimator
@@ -45,7 +45,7 @@ def star_labels(protocol: StarProtocol, rows: FloatArray, result: Body) -> IntAr
         return label(protocol.embedded(rows, result), result["centers"])
 
 
-def write_labels(state: StateDirectory, labels: IntArray, ids: Ids | None = None) -> None:
+def write_labels(state: StateDirectory, labels: IntArray, ids: Names | None = None) -> None:
     """One label per row, in the order of the party's data, after the row's name if it has one."""
     columns = [labels.tolist()] if ids is None else [ids.values, labels.tolist()]
     header = ["label"] if ids is None else [ids.column, "label"]

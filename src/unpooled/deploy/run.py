@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from unpooled.data.parties import Parties
 from unpooled.data.sources import OwnRows
 from unpooled.deploy import results
 from unpooled.deploy.check import RunSetting, refuse_coordinator
@@ -28,7 +30,7 @@ from unpooled.protocols.star.base import StarProtocol
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.peer import PeerRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import Body, PartyId
+from unpooled.types import Body, PartyId, all_rows
 
 
 def coordinate(plan: Plan, setting: RunSetting, *, resume: bool) -> None:
@@ -70,12 +72,11 @@ def take_part(
     plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: RunSetting
 ) -> None:
     """Runs a party of a plan with a coordinator; ``read`` reads its rows."""
-    with connected_with_rows(plan, name, own, read, setting, star=True) as (state, node, rows):
-        parties, protocol = rows.parties, plan.protocol
+    with connected_with_rows(plan, name, own, read, setting, star=True) as opened:
+        state, node, rows, data = opened
+        protocol = plan.protocol
         assert isinstance(protocol, StarProtocol)
-        site = PartyRuntime(
-            protocol, parties[0], (plan.run_seed, plan.names.index(name)), own.policy
-        )
+        site = PartyRuntime(protocol, data, (plan.run_seed, plan.names.index(name)), own.policy)
         party = StarParty(
             protocol,
             site,
@@ -87,7 +88,7 @@ def take_part(
         with closing(party):
             setting.report({"event": "waiting", "for": [COORDINATOR]})
             result = _run_role(party)
-            labels = results.star_labels(protocol, parties.rows, result)
+            labels = results.star_labels(protocol, rows.chosen(plan.columns), result)
             results.write_labels(state, labels, rows.ids)
             results.write_model(state, plan, result, shared_only=True)
             results.write_centers(state, plan, result)
@@ -103,11 +104,15 @@ def run_peer(
     plan: Plan, name: PartyId, own: Own, read: Callable[[], OwnRows], setting: RunSetting
 ) -> None:
     """Runs a peer of a plan without a coordinator; ``read`` reads its rows."""
-    with connected_with_rows(plan, name, own, read, setting, star=False) as (state, node, rows):
-        parties, protocol = rows.parties, plan.protocol
+    with connected_with_rows(plan, name, own, read, setting, star=False) as opened:
+        state, node, rows, data = opened
+        protocol = plan.protocol
         assert isinstance(protocol, MeshProtocol)
         number = np.array([plan.names.index(name)])
-        block = Block.of(parties, plan.topology, number, plan.run_seed, own.policy)
+        parties = Parties.of([all_rows(data.rows)], weights=[data.weights], names=[name])
+        block = Block.of(
+            replace(parties, admitted=True), plan.topology, number, plan.run_seed, own.policy
+        )
         peer = MeshPeer(
             PeerRuntime(protocol, block, own.policy),
             plan.names,
@@ -121,9 +126,9 @@ def run_peer(
             setting.report({"event": "waiting", "for": list(peer.neighbours)})
             result = _run_role(peer)
             mine = {key: value[0] for key, value in result.items()}
-            labels = nearest(
-                parties.rows, parties.owner, result["centers"], plan.estimator._loss().dissimilarity
-            )
+            own_rows, loss = rows.chosen(plan.columns), plan.estimator._loss()
+            mine_alone = np.zeros(len(own_rows), dtype=np.int64)
+            labels = nearest(own_rows, mine_alone, result["centers"], loss.dissimilarity)
             results.write_model(state, plan, mine)
             results.write_centers(state, plan, mine)
             results.write_labels(state, labels, rows.ids)

@@ -39,9 +39,8 @@ class ADMMKMeans(MeshEstimator):
         Stop when no row changes cluster and no centre, as far as a user knows, has further to go
         than this times the largest spread of a party's rows; 0 runs all rounds.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
-        What parties let out. Under "deployment" no rows leave, so ``init`` is "tree", whose
-        clusters have its minimum count then, or one array (K, d); sums over few rows cannot be kept
-        back in the rounds of a mesh.
+        What parties let out. Under "deployment" a party is its cells: what leaves, as rows drawn
+        for a start too, are means of at least ten persons.
     verbose : int, default=0
         Whether to print what is noted of every round.
     random_state : int, RandomState, Generator or None, default=None

@@ -24,8 +24,8 @@ class CoresetKMeans(StarEstimator):
     Parties send the cost of their own clustering, then draw rows in proportion to it. These
     ``coreset_size`` rows in all, and at most ``n_clusters`` centres of each party, are weighted so
     that every clustering costs on average what it costs on all rows; see
-    :mod:`unpooled.protocols.star.coreset`. **The rows drawn leave as they are**, which
-    policy="deployment" refuses.
+    :mod:`unpooled.protocols.star.coreset`. **The rows drawn leave as they are**; under
+    policy="deployment" they are means of cells.
 
     Parameters
     ----------

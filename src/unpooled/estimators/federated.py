@@ -28,7 +28,8 @@ class FederatedKMeans(StarEstimator):
 
     Every party sends what the start sends, and ``n_clusters`` x (d + 2) numbers a round; see
     :mod:`unpooled.protocols.star.federated`. Successive sums can be subtracted from each other:
-    under the "study" policy that recovers rows; under "deployment" it does not.
+    under the "study" policy that recovers rows; under "deployment", where a party is its cells, it
+    does not.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ class GossipKMeans(MeshEstimator):
         Stop when no row changes cluster and no centre moves further than this times the spread of
         the rows; 0 runs all rounds.
     policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
-        What parties let out. Under "deployment" the start's clusters have its minimum count; sums
-        over few rows cannot be suppressed in a mesh.
+        What parties let out. Under "deployment" a party is its cells: what neighbours can solve
+        messages for are sums of means of at least ten persons.
     verbose : int, default=0
         Whether to print what is noted of every round.
     random_state : int, RandomState, Generator or None, default=None

@@ -57,9 +57,9 @@ class KernelKMeans(EmbeddingEstimator):
     fewer than D rows**, and the rows themselves if they are a handful. Only the sum over parties is
     needed, so adding up securely would hide it; that is not done here. With many more rows than D
     such a test is worth little. Last, what ``final`` sends, about embedded rows: "one-shot"
-    centroids and counts; "lloyd" these, then sums and counts; "coreset" **rows of the embedding**,
-    which policy="deployment" refuses, as it does compress=False, by which the coordinator can solve
-    for every party's rows.
+    centroids and counts; "lloyd" these, then sums and counts; "coreset" **rows of the embedding**.
+    With compress=False the coordinator can solve for every party's rows. Under policy="deployment"
+    all this is about means of cells in place of rows.
 
     Parameters
     ----------

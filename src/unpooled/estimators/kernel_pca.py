@@ -25,8 +25,8 @@ class KernelPCAKMeans(EmbeddingEstimator):
     Parties draw rows that matter, first by leverage scores and then by what the first leave
     unexplained, and show them to everybody; rows are embedded by the ``n_components`` directions
     of most spread that lie in the span of these. See :mod:`unpooled.protocols.prepare.kernel_pca`.
-    **The rows drawn leave as they are, for all to see, and the fitted model holds them**;
-    policy="deployment" refuses that.
+    **The rows drawn leave as they are, for all to see, and the fitted model holds them**; under
+    policy="deployment" they are means of cells.
 
     Parameters
     ----------

@@ -92,6 +92,7 @@ class MeshEstimator(CentersEstimator):
         self.converged_ = not run.result["running"].any()
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
+        self.remarks_ = dict(run.remarks)
         if self.converged_:
             history.converged(self.n_iter_, float(self.history_["movement"][-1]))
         if distinct is not None:

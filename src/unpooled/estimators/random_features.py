@@ -21,7 +21,8 @@ class RandomFeatureKMeans(EmbeddingEstimator):
     Rows are embedded by the D features themselves and clustered there: no direction among them is
     sought, and every row of the coreset is D wide. See
     :class:`unpooled.protocols.prepare.kernel_map.RandomFeatures`. **The rows drawn leave as
-    features, which can be solved for the rows**; policy="deployment" refuses that.
+    features, which can be solved for the rows**; under policy="deployment" these are means of
+    cells.
 
     Parameters
     ----------

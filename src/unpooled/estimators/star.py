@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ class StarEstimator(CentersEstimator):
     """Reads the data, runs the protocol between its parties, keeps what came of it.
 
     ``policy`` decides what may leave parties: "study" (in-process experiments: whatever the method
-    declares), "deployment" (real sites: no rows, no sums over fewer than 10), an object of
-    :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` lists, party by
-    party, what was suppressed for it. ``history_`` has what the coordinator noted: ``received``,
-    the number of centroids, and for methods of several rounds ``cost`` and ``movement``.
+    declares), "deployment" (real sites: nothing but means of cells of at least 10 persons), an
+    object of :mod:`unpooled.privacy.policy`, or a dict with one for each party. ``remarks_`` lists,
+    party by party, which rows were left out for it. ``history_`` has what the coordinator noted:
+    ``received``, the number of centroids, and for methods of several rounds ``cost`` and
+    ``movement``.
 
     The model of a run that standardised columns also has ``preparations_``, and takes raw rows; see
     :mod:`unpooled.estimators.prepared`.
@@ -66,6 +68,7 @@ class StarEstimator(CentersEstimator):
         distinct = options.refuse_too_many_clusters(n_clusters or 1, table)
         options.refuse_no_extent(table)
         history = History(self.verbose)
+        self._warn_of_cells(protocol, policy)
         how = Options(policy=policy, threads=min(cpu_count(), len(table.parties)))
         run = self._run(protocol, table.parties, seed, how, history)
         found = np.array(run.result["centers"])
@@ -88,9 +91,15 @@ class StarEstimator(CentersEstimator):
             history.converged(self.n_iter_, float(run.result["movement"]))
         self.history_ = history.arrays()
         self.traffic_ = run.traffic
-        self.remarks_ = run.remarks_in_words
+        self.remarks_ = dict(run.remarks)
         if distinct is not None:
             options.warn_of_repeats(distinct, n_clusters or 1)
+
+    def _warn_of_cells(self, protocol: StarProtocol, policy: Any) -> None:
+        """Says so where a method does not do on cells what it does on rows."""
+        policies = policy.values() if isinstance(policy, Mapping) else [policy]
+        if protocol.on_cells and any(own.min_count > 1 for own in policies):
+            warnings.warn(protocol.on_cells, UserWarning, stacklevel=4)
 
     def _n_clusters(self) -> int | None:
         """The number asked for; None if the coordinator is to find it."""

@@ -1,7 +1,7 @@
 """What travels: messages, what protocols declare of them, and their bytes."""
 
 from unpooled.messages.codec import Limits, decode, encode, encoded_size
-from unpooled.messages.message import Ask, Note, Post, Reply, Summary
+from unpooled.messages.message import Ask, Note, Post, Reply
 from unpooled.messages.release import Release
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "Post",
     "Release",
     "Reply",
-    "Summary",
     "decode",
     "encode",
     "encoded_size",

@@ -1,9 +1,8 @@
 """The messages. They are frozen, and carry nothing but named arrays.
 
 Three of them travel: a coordinator's :class:`Ask`, a party's :class:`Reply`, a peer's
-:class:`Post`. :class:`Summary` is how a party's step hands its answer to the ledger, together with
-which rows it is about; of that, only the arrays travel. :class:`Note` is what an algorithm says to
-the people who run it: it stays where it is made and feeds progress displays and histories.
+:class:`Post`. :class:`Note` is what an algorithm says to the people who run it: it stays where it
+is made and feeds progress displays and histories.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unpooled.types import Array, Body, BoolArray, IntArray, in_c_order
+from unpooled.types import Array, Body, BoolArray, in_c_order
 
 
 def sealed(body: Mapping[str, Array]) -> Body:
@@ -62,18 +61,6 @@ class Reply:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", sealed(self.body))
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A party's answer before it leaves, with what the party's own ledger must know about it."""
-
-    body: Body
-    row_groups: IntArray | None
-    """Which group each row is summed up in (-1: none); see :mod:`unpooled.privacy.row_groups`. It
-    never travels."""
-    remark: str = ""
-    """What the party held back and why, for its ledger. It never travels."""
 
 
 @dataclass(frozen=True)

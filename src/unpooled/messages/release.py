@@ -10,8 +10,8 @@ import numpy as np
 
 from unpooled.messages.codec import DTYPES
 
-Disclosure = Literal["rows", "sums", "counts", "model"]
-DISCLOSURES: tuple[Disclosure, ...] = ("rows", "sums", "counts", "model")
+Disclosure = Literal["rows", "sums", "counts", "model", "network-weights"]
+DISCLOSURES: tuple[Disclosure, ...] = ("rows", "sums", "counts", "model", "network-weights")
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class Release:
     """A kind of message that a protocol may send, declared in advance.
 
     ``fields`` names everything that may be in it; ``discloses`` says what can be read from it:
-    ``rows`` (some row itself, or values of single rows), ``sums`` over rows, ``counts`` of rows, or
-    ``model`` (parameters from which none of these follows). ``why`` says it in words.
+    ``rows`` (some row itself, or values of single rows), ``sums`` over rows, ``counts`` of rows,
+    ``model`` (parameters from which none of these follows), or ``network-weights`` (a network that
+    was trained on rows, from which they might be made out). ``why`` says it in words. Where a party
+    is its cells, "rows" are cells.
 
     ``shapes`` has the sizes of a field's axes; a field that is in it is in every message of the
     kind. In a mesh they are those of one user's part, without the axis of users that comes first.

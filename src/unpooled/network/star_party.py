@@ -88,7 +88,6 @@ class StarParty:
         if len(self._logged) > self.party.answered:
             raise state.damaged("memory")  # it has said more than it remembers
         self._run = state.read("run")
-        self._remarks_before = 0
         self.members: tuple[int, ...] = ()
         """Whose rows are in the result, by their numbers in the plan."""
         self._log_unsent()
@@ -211,8 +210,6 @@ class StarParty:
 
     def _log(self, reply: Encoded, exchange: int, *, unsent: bool = False) -> None:
         message, digest = reply.message, sha256(reply.data).hexdigest()
-        remarks = [str(remark) for remark in self.runtime.ledger.remarks[self._remarks_before :]]
-        self._remarks_before = len(self.runtime.ledger.remarks)
         self._lines.append(
             {
                 "exchange": exchange,
@@ -222,7 +219,6 @@ class StarParty:
                 "numbers": sum(value.size for value in message.body.values()),
                 "bytes": len(reply.data),
                 "digest": digest,
-                **({"held_back": remarks} if remarks else {}),
                 **({"again": True} if digest in self._logged else {}),
                 **({"unsent": True} if unsent else {}),
             }

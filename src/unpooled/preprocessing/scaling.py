@@ -91,7 +91,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = deviation(run.result) if self.with_std else None
         self.n_samples_seen_ = float(weight)
         self.traffic_ = run.traffic
-        self.remarks_ = run.remarks_in_words
+        self.remarks_ = dict(run.remarks)
         return self
 
     def transform(self, X: Any) -> PerRow[FloatArray]:

@@ -9,8 +9,7 @@ links, however the users are spread over hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,43 +19,20 @@ from unpooled.messages.codec import body_size
 from unpooled.messages.message import Ask, Post, Reply
 from unpooled.messages.release import Release
 from unpooled.privacy.policy import Policy, ReleaseRequest
-from unpooled.privacy.row_groups import Audit
 from unpooled.privacy.traffic import Entry
-from unpooled.types import Body, FloatArray, IntArray, PartyId
+from unpooled.types import Body, IntArray, PartyId
 
 Sent = TypeVar("Sent", Ask, Post, Reply)
 
 
-@dataclass(frozen=True)
-class Remark:
-    """What a party held back of a release, in words. It stays in the party's ledger."""
-
-    kind: str
-    round: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.round}: {self.text}"
-
-
 class Ledger:
-    """Checks and counts what the users of one block release, and what reaches them.
-
-    ``weights`` are those of a star party's rows: with them the ledger works out how few rows could
-    be distinguished from everything that has left.
-    """
+    """Checks and counts what the users of one block release, and what reaches them."""
 
     def __init__(
-        self,
-        names: tuple[PartyId, ...],
-        releases: Iterable[Release],
-        policy: Policy,
-        weights: FloatArray | None = None,
+        self, names: tuple[PartyId, ...], releases: Iterable[Release], policy: Policy
     ) -> None:
         self.names = names
         self.entries: list[Entry] = []
-        self.remarks: list[Remark] = []
-        self._audit = Audit(weights) if weights is not None else None
         self._releases = {release.kind: release for release in releases}
         self._sized: tuple[object, tuple[int, int]] = (None, (0, 0))
         """The message that left last, with its size: in a mesh, what arrives is like it."""
@@ -66,9 +42,8 @@ class Ledger:
 
     @property
     def memory(self) -> Body:
-        """What has left so far, for a later process of the same party: counts, and the atoms."""
-        groups = {} if self._audit is None else {"atoms": self._audit.atoms}
-        return {"rounds": self._rounds, "floats": self._floats, **groups}
+        """How much has left so far, for a later process of the same party."""
+        return {"rounds": self._rounds, "floats": self._floats}
 
     def remember(self, memory: Body) -> None:
         """Goes on counting from what an earlier process had let out."""
@@ -81,27 +56,18 @@ class Ledger:
                 new is None
                 or (new.shape, new.dtype) != (value.shape, value.dtype)
                 or new.min(initial=0) < 0
-                or (name == "atoms" and new.max(initial=0) > len(new))
             ):
                 raise ProtocolError(
-                    f"What party {self.names[0]} remembers of its releases does not fit its rows; "
-                    "it must go on with the data it began with."
+                    f"What party {self.names[0]} remembers of its releases does not make sense; "
+                    "it must go on with the state it began with."
                 )
         self._rounds, self._floats = memory["rounds"].copy(), memory["floats"].copy()
-        if self._audit is not None:
-            self._audit.atoms = memory["atoms"]
 
-    def send(
-        self,
-        message: Sent,
-        copies: IntArray,
-        exchange: int,
-        row_groups: IntArray | None = None,
-    ) -> Sent | None:
+    def send(self, message: Sent, copies: IntArray, exchange: int) -> Sent | None:
         """The message as it may leave, ``copies[i]`` times at user ``i``; None if it is withheld.
 
         A ``Post`` holds one entry per user along the first axis of its arrays; a user sends its own
-        entry. ``row_groups`` says which rows a star party's message is about.
+        entry.
         """
         release = self._declared(message.kind, message.body)
         size, floats = _size(message)
@@ -116,13 +82,10 @@ class Ledger:
                 body=message.body,
                 total_rounds=_most(rounds),
                 total_floats=_most(total),
-                count=partial(self._smallest_group, release, message.body, row_groups),
             )
         )
         if body is None:
             return None
-        if self._audit is not None and row_groups is not None:
-            self._audit.record(row_groups)
         if body is not message.body:
             self._refuse_reshaped(message, body)
             message = replace(message, body=body)
@@ -139,25 +102,6 @@ class Ledger:
         self._count(
             Entry(message.kind, message.round, exchange, "down", size, floats, copies, times)
         )
-
-    def remark(self, kind: str, round: int, text: str) -> None:
-        """Notes what the party held back."""
-        if text:
-            self.remarks.append(Remark(kind, round, text))
-
-    def _smallest_group(
-        self, release: Release, body: Body, row_groups: IntArray | None
-    ) -> float | None:
-        """The smallest number of rows that can be distinguished; 0 where a star's protocol should
-        say but does
-        not."""
-        if self._audit is None or set(release.discloses) == {"model"}:
-            return None
-        if row_groups is None:
-            return 0.0
-        if (np.asarray(row_groups) < 0).all() and any(value.any() for value in body.values()):
-            return 0.0  # numbers that are about no row
-        return self._audit.smallest_group(row_groups)
 
     def _declared(self, kind: str, body: Body) -> Release:
         release = self._releases.get(kind)

@@ -1,9 +1,12 @@
 """A party's own say over what leaves it.
 
-A policy is asked twice. Before a run, :meth:`Policy.preflight` refuses what it would never allow,
-so that nobody begins in vain. At every release, :meth:`Policy.review` answers with what may leave:
-the arrays as they are, other arrays in their place, or None to withhold the release; or it ends the
-party's part with :class:`unpooled.errors.PolicyRefusal`. Nothing leaves that it did not hand back.
+A policy is asked three times. Before a run, :meth:`Policy.preflight` refuses what it would never
+allow, so that nobody begins in vain. At the entrance, :meth:`Policy.admitted` says what protocols
+are given of the party's rows: with a minimum count these are means of its cells, and nothing else
+of the rows can leave, because no protocol ever sees it. At every release, :meth:`Policy.review`
+answers with what may leave: the arrays as they are, other arrays in their place, or None to
+withhold the release; or it ends the party's part with :class:`unpooled.errors.PolicyRefusal`.
+Nothing leaves that it did not hand back.
 
 No caller asks a policy for its class: what callers need to know, every policy says by itself.
 
@@ -13,20 +16,26 @@ Two policies ship. ``study`` is for experiments inside one process, ``deployment
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import Any
-
-import numpy as np
+from urllib.parse import quote
 
 from unpooled.checks import whole
+from unpooled.data.parties import Parties, PartyData
 from unpooled.errors import InputError, PolicyRefusal
 from unpooled.messages.conform import most_numbers
 from unpooled.messages.release import Release
-from unpooled.privacy.row_groups import enough
+from unpooled.privacy.cell_store import CellStore
+from unpooled.privacy.entrance import entered
+from unpooled.privacy.site_rows import SiteRows
 from unpooled.types import Body, PartyId
+
+NETWORK_WEIGHTS = "network-weights"
+ALLOWED = (NETWORK_WEIGHTS,)
+"""What an owner may allow by name although no minimum count bounds what it tells of rows."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +53,6 @@ class ReleaseRequest:
     """Exchanges in which the party has sent, this one included."""
     total_floats: int
     """Numbers it has sent, to all receivers, these included."""
-    count: Callable[[], float | None] = lambda: None
-    """Works out ``smallest_group``."""
-
-    @cached_property
-    def smallest_group(self) -> float | None:
-        """How few rows everything the party has sent, this included, would tell apart.
-
-        See :mod:`unpooled.privacy.row_groups`. 0 if the protocol does not say, None in a mesh,
-        where neighbours can solve for sums whatever is done here.
-        """
-        return self.count()
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,17 @@ class RunRequest:
     """The most rounds of the method, where it says so."""
     total_floats: int | None = None
     """The numbers that the party would send in all, where that is known."""
+    n_parties: int | None = None
+    """How many parties take part, itself included, where that is known."""
 
 
 class Policy(ABC):
     """What a party lets out: subclasses review releases, and may refuse whole runs."""
 
     min_count: int = 1
-    """Rows that a sum must be about: the party's steps suppress by themselves what has fewer."""
+    """Persons that everything which leaves must be about; above 1 a party is its cells."""
+    allow: tuple[str, ...] = ()
+    """What may leave although it cannot be made from cells."""
     sees_every_release: bool = True
     """Whether it must see every release; if it goes by totals, rounds may be counted together."""
 
@@ -85,13 +87,58 @@ class Policy(ABC):
         """Refuses, before a run, what :meth:`review` would refuse in it whatever the numbers
         are."""
 
+    def admitted(
+        self,
+        data: PartyData,
+        *,
+        needs_rows: bool = False,
+        site: SiteRows | None = None,
+        columns: tuple[str, ...] | None = None,
+    ) -> PartyData:
+        """What protocols are given of a party's rows; data that were admitted stay as they are.
+
+        ``needs_rows`` is the protocol's: it says that it cannot do with cells. ``site`` is what a
+        site knows of its rows: names of columns, rows and persons, and columns that this run does
+        not use; ``columns`` are those that it does.
+        """
+        if data.admitted:
+            return data
+        if self.min_count <= 1:
+            return replace(data, admitted=True)
+        if needs_rows and NETWORK_WEIGHTS not in self.allow:
+            raise PolicyRefusal(
+                f"Party {data.name} does not hand out its rows, without which this method cannot "
+                "do: it trains networks on them, and no minimum count bounds what these tell of "
+                f"rows; choose another method, or have its owner set allow = [{NETWORK_WEIGHTS!r}]."
+            )
+        store = self.store(data.name)
+        return entered(data, self.min_count, store, site, columns, needs_rows=needs_rows)
+
+    def admitted_parties(self, parties: Parties) -> tuple[Parties, dict[PartyId, list[str]]]:
+        """What a mesh protocol is given of the rows of several users; and what was left out."""
+        if parties.admitted or self.min_count <= 1:
+            return parties, {}
+        seen = [self.admitted(parties[i]) for i in range(len(parties))]
+        table = Parties.of(
+            [data.rows for data in seen],  # type: ignore[misc]
+            weights=[data.weights for data in seen],
+            names=parties.names,
+        )
+        table = replace(table, admitted=True)
+        return table, {data.name: [data.remark] for data in seen if data.remark}
+
+    def store(self, party: PartyId) -> CellStore | None:
+        """Where the party's cells are kept; None if they are made anew in every run."""
+        return None
+
     @abstractmethod
     def review(self, request: ReleaseRequest) -> Body | None:
         """What may leave, None to withhold it; PolicyRefusal ends the party's part."""
 
-    def with_min_count(self, min_count: int) -> Policy:
-        """The same policy with another minimum count."""
-        raise InputError(f"min-count={min_count!r} goes with the deployment policy only.")
+    def with_own(self, **settings: Any) -> Policy:
+        """The same policy with a site's own settings, such as ``min_count`` or ``memory``."""
+        name, value = next(iter(settings.items()))
+        raise InputError(f"{name}={value!r} goes with the deployment policy only.")
 
     def described(self, party: PartyId) -> str:
         """What it allows this party to send, in a sentence."""
@@ -134,9 +181,9 @@ class Study(Policy):
         """Lets every declared release pass."""
         return request.body
 
-    def with_min_count(self, min_count: int) -> Policy:
-        """A minimum makes it the deployment policy."""
-        return Deployment(min_count=min_count)
+    def with_own(self, **settings: Any) -> Policy:
+        """A site that has settings means the deployment policy."""
+        return Deployment(**settings)
 
     def described(self, party: PartyId) -> str:
         return f"The policy of {party} is study: everything above may leave, about single rows too."
@@ -144,43 +191,60 @@ class Study(Policy):
 
 @dataclass(frozen=True)
 class Deployment(Policy):
-    """For real sites: no rows, no sums over few, and caps on how often and how much.
+    """For real sites: a party is its cells, and there are caps on how often and how much it sends.
 
-    Where everything the party has sent in a run, taken together in whatever sums and differences,
-    would say something about fewer than ``min_count`` rows, the release is refused. Protocols with
-    a coordinator know the minimum and hold back by themselves what would be refused; in a mesh it
-    cannot be kept (``ReleaseRequest.smallest_group`` is None there).
+    Before anything leaves, the party's rows are put into cells of at least ``min_count`` persons,
+    and the weighted means of these are all that any protocol is given
+    (:mod:`unpooled.privacy.cells`). The cells depend on the rows and the minimum alone, so any
+    number of runs with other methods, seeds or numbers of clusters tells no more than the cells.
+    They hold for changed rows only if they are kept: with ``memory``, a folder, every party has a
+    store of its own in it (:mod:`unpooled.privacy.cell_store`).
     """
 
     min_count: int = 10
+    allow: tuple[str, ...] = ()
+    """What may leave although it cannot be made from cells: ``"network-weights"``, a network that
+    was trained on the rows."""
+    least_parties: int = 3
+    """With fewer parties it takes no part: of two, each can take its own share from the result."""
+    kinds: tuple[str, ...] | None = None
+    """The kinds of messages it allows; None allows all."""
     max_rounds: int = 10_000
     max_floats: int = 1_000_000_000
-    kinds: tuple[str, ...] | None = None
-    """The kinds of messages it allows; None allows all that disclose no rows."""
+    memory: str | Path | None = None
     sees_every_release = False
 
     def __post_init__(self) -> None:
+        if self.memory is not None and not isinstance(self.memory, str | Path):
+            raise InputError(f"memory={self.memory!r} is no folder; give its path.")
+        if isinstance(self.memory, Path):  # models are saved with their policy
+            object.__setattr__(self, "memory", str(self.memory))
         whole("min_count", self.min_count, 1)
+        whole("least_parties", self.least_parties, 1)
         whole("max_rounds", self.max_rounds, 1, inf)
         whole("max_floats", self.max_floats, 1, inf)
+        unknown = [name for name in self.allow if name not in ALLOWED]
+        if isinstance(self.allow, str) or unknown:
+            raise InputError(
+                f"allow={self.allow!r} is not known; give a list of any of {', '.join(ALLOWED)}."
+            )
         if self.min_count == 2:
             raise InputError(
                 "min_count=2 hides nothing, since two numbers follow from their mean and spread; "
                 "give at least 3, or 1 for no minimum."
             )
 
+    def store(self, party: PartyId) -> CellStore | None:
+        # Every character that a file system might take for something else is written as %xx.
+        return (
+            None
+            if self.memory is None
+            else CellStore(Path(self.memory) / quote(party, safe=" ").replace(".", "%2E"), party)
+        )
+
     def review(self, request: ReleaseRequest) -> Body | None:
-        """Refuses rows, kinds not allowed, sums over few, and whatever would go over a cap."""
+        """Refuses kinds not allowed, and whatever would go over a cap."""
         self._refuse_kind(request.party, request.release)
-        if (
-            request.smallest_group is not None
-            and not enough(np.array([request.smallest_group]), self.min_count)[0]
-        ):
-            raise PolicyRefusal(
-                f"Party {request.party} does not send {request.release.kind!r} of round "
-                f"{request.round}, which would tell fewer rows apart than its minimum of "
-                f"{self.min_count}; use a method that keeps to it, or have its owner lower it."
-            )
         if request.total_rounds > self.max_rounds:
             raise PolicyRefusal(
                 f"Party {request.party} has sent in {self.max_rounds} rounds, which is its cap; "
@@ -194,7 +258,13 @@ class Deployment(Policy):
         return request.body
 
     def preflight(self, request: RunRequest) -> None:
-        """Refuses kinds that never leave, and runs that would go over a cap."""
+        """Refuses runs of too few parties, kinds that never leave, and runs over a cap."""
+        if request.n_parties is not None and request.n_parties < self.least_parties:
+            raise PolicyRefusal(
+                f"Party {request.party} takes no part in a run of {request.n_parties}, fewer than "
+                f"its least of {self.least_parties} parties: the others could take their own share "
+                "from the result; find more parties or have its owner lower least_parties."
+            )
         for release in request.releases:
             self._refuse_kind(request.party, release)
             if request.n_columns is not None:
@@ -212,15 +282,25 @@ class Deployment(Policy):
                 "cap."
             )
 
-    def with_min_count(self, min_count: int) -> Policy:
-        """The same caps with another minimum."""
-        return replace(self, min_count=min_count)
+    def with_own(self, **settings: Any) -> Policy:
+        """The same but for these."""
+        return replace(self, **settings)
+
+    def described(self, party: PartyId) -> str:
+        kinds = "any kind" if self.kinds is None else ", ".join(self.kinds) or "nothing"
+        allowed = f", and {', '.join(self.allow)}" if self.allow else ""
+        return (
+            f"The policy of {party} is deployment: about at least {self.min_count} persons, to "
+            f"runs of at least {self.least_parties} parties, messages of {kinds}{allowed}, in at "
+            f"most {self.max_rounds} rounds and {self.max_floats} numbers."
+        )
 
     def _refuse_kind(self, party: PartyId, release: Release) -> None:
-        if "rows" in release.discloses:
+        if NETWORK_WEIGHTS in release.discloses and NETWORK_WEIGHTS not in self.allow:
             raise PolicyRefusal(
-                f"Party {party} does not send {release.kind!r}, which discloses rows "
-                f"({release.why}); choose a start or method that sends none."
+                f"Party {party} does not send {release.kind!r} ({release.why}): no minimum count "
+                "bounds what a network tells of the rows it was trained on; choose another method, "
+                f"or have its owner set allow = [{NETWORK_WEIGHTS!r}]."
             )
         if self.kinds is not None and release.kind not in self.kinds:
             raise PolicyRefusal(
@@ -240,4 +320,12 @@ class Deployment(Policy):
 
 STUDY = Study()
 DEPLOYMENT = Deployment()
-POLICIES: Mapping[str, Policy] = {"study": STUDY, "deployment": DEPLOYMENT}
+POLICIES: Mapping[str, Policy] = {
+    "study": STUDY,
+    "deployment": DEPLOYMENT,
+    "deployment-datashield": Deployment(min_count=3),
+    "deployment-cms": Deployment(min_count=11),
+}
+"""Policies by name. The minimum of 10 is a common rule of statistical offices and research data
+centres; 3 is DataSHIELD's default for tables and subsets (``nfilter.tab``, ``nfilter.subset``); 11
+is that of the Centers for Medicare & Medicaid Services, which suppress cells of 10 or fewer."""

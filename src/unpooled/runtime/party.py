@@ -15,7 +15,7 @@ import numpy as np
 from unpooled.data.parties import PartyData
 from unpooled.data.rows import SelectedRows
 from unpooled.errors import MalformedMessage, ProtocolError, UnpooledError
-from unpooled.messages.message import Ask, Reply, Summary, sealed
+from unpooled.messages.message import Ask, Reply, sealed
 from unpooled.privacy.ledger import Ledger
 from unpooled.privacy.policy import Policy
 from unpooled.protocols.star.base import Answer, StarProtocol
@@ -72,8 +72,8 @@ class PartyRuntime:
         policy: Policy,
         route: Route = DIRECT,
     ) -> None:
-        self.data = replace(_counting(data), min_count=policy.min_count)
-        self.ledger = Ledger((data.name,), protocol.releases, policy, self.data.weights)
+        self.data = policy.admitted(_counting(data), needs_rows=protocol.needs_rows)
+        self.ledger = Ledger((data.name,), protocol.releases, policy)
         self._steps = protocol.steps
         self._state: Body = {}
         self._seed = seed
@@ -107,14 +107,10 @@ class PartyRuntime:
         copies, exchange = self._route.copies, self._route.exchange(exchange)
         self.ledger.receive(ask, copies, exchange)
         rng = np.random.default_rng([*self._seed, crc32(ask.kind.encode()), ask.round])
-        said, state = self._step(ask, rng)
-        summary = said if isinstance(said, Summary) else Summary(said, None)
-        reply = self.ledger.send(
-            Reply(ask.kind, summary.body, ask.round), copies, exchange, summary.row_groups
-        )
+        body, state = self._step(ask, rng)
+        reply = self.ledger.send(Reply(ask.kind, body, ask.round), copies, exchange)
         if reply is None:
             return None
-        self.ledger.remark(ask.kind, ask.round, summary.remark)
         # Only now: a party remembers having said what really left.
         self._state = sealed(state)
         return reply

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unpooled.privacy.ledger import Remark
 from unpooled.privacy.traffic import Traffic
 from unpooled.types import Body, PartyId
 
@@ -16,13 +15,8 @@ class Run:
 
     result: Body
     traffic: Traffic
-    remarks: Mapping[PartyId, tuple[Remark, ...]] = field(default_factory=dict)
-    """What parties held back, from their own ledgers."""
+    remarks: Mapping[PartyId, list[str]] = field(default_factory=dict)
+    """What parties left out of their rows, in words."""
     elapsed: int = 0
     """In a mesh, the exchanges that it took, those included in which lost messages were repeated.
     """
-
-    @property
-    def remarks_in_words(self) -> dict[PartyId, list[str]]:
-        """The remarks, as the estimators' ``remarks_`` have them."""
-        return {party: list(map(str, said)) for party, said in self.remarks.items()}

@@ -45,6 +45,7 @@ def run_mesh(
     retransmission = Retransmission(topology, faults.losses)
     users = np.array_split(np.arange(len(parties)), min(blocks, len(parties)))
     alone = len(users) == 1 and not options.faults and _unwatched(options, parties)
+    options.refuse_too_few(parties.names)
     hosts = []
     for own in users:
         rows = parties.select(own)
@@ -63,9 +64,9 @@ def run_mesh(
         _pass_on_notes(hosts, observe)
     entries = ((host.users, entry) for host in hosts for entry in host.peer.ledger.entries)
     traffic = Traffic.of(parties.names, entries)
-    return Run(
-        _merged([host.peer.result for host in hosts]), traffic, elapsed=retransmission.elapsed
-    )
+    result = _merged([host.peer.result for host in hosts])
+    remarks = {name: said for host in hosts for name, said in host.peer.block.remarks.items()}
+    return Run(result, traffic, remarks, retransmission.elapsed)
 
 
 def _unwatched(options: Options, parties: Parties) -> bool:

@@ -55,3 +55,8 @@ class Options:
         for name in names:
             request = RunRequest(name, tuple(releases), total_floats=total_floats)
             self.policy_of(name).preflight(request)
+
+    def refuse_too_few(self, names: Sequence[PartyId]) -> None:
+        """Refuses a run of fewer parties than one of them insists on."""
+        for name in names:
+            self.policy_of(name).preflight(RunRequest(name, (), n_parties=len(names)))

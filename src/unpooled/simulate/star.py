@@ -43,6 +43,7 @@ def run_star(
     if faults.losses:
         raise InputError(f"{faults.losses[0]} is for a mesh; a star has AnswerLost.")
     relay = None if tree is None else Relay(tree, parties.names)
+    options.refuse_too_few(parties.names)
     routes = [DIRECT if relay is None else relay.route(i) for i in range(len(parties))]
     hosts = [
         PartyRuntime(protocol, parties[i], (seed, i), options.policy_of(name), routes[i])
@@ -65,9 +66,7 @@ def run_star(
                 relay.carry(ask, replies, reached, exchange)
             ask = coordinator.answered(replies, refusals)
     own = ((np.array([i]), e) for i, party in enumerate(hosts) for e in party.ledger.entries)
-    remarks = {
-        party.data.name: tuple(party.ledger.remarks) for party in hosts if party.ledger.remarks
-    }
+    remarks = {party.data.name: [party.data.remark] for party in hosts if party.data.remark}
     passed_on = [] if relay is None else relay.entries
     return Run(coordinator.result, Traffic.of(parties.names, [*own, *passed_on]), remarks)
 

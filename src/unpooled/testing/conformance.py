@@ -16,6 +16,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from unpooled.data.parties import Parties
 from unpooled.errors import UndeclaredRelease, UnpooledError
@@ -61,6 +63,7 @@ def conformance(protocol: MeshProtocol | StarProtocol) -> list[Check]:
         everything_fits_its_declaration,
         counted_size_is_encoded_size,
         every_exchange_has_a_name_of_its_own,
+        a_row_of_weight_two_is_two_rows,
     ]
     if isinstance(protocol, MeshProtocol):
         rules.append(split_over_hosts_is_irrelevant)
@@ -162,6 +165,40 @@ def rows_without_weight_are_absent(world: _World) -> None:
     padded, said_padded = world.run(Parties.of(tables, weights=weights))
     assert _bytes(said) == _bytes(said_padded), "a row without weight changed a message"
     _assert_same(plain, padded)
+
+
+def a_row_of_weight_two_is_two_rows(world: _World) -> None:
+    """Weights count: where parties are their cells, they are all that tells large from small ones.
+
+    A protocol that sends rows draws them at random, one that trains networks takes them in random
+    batches, and twice the same row uses up other random numbers than one of weight two: of these it
+    is only asked that weights change what comes out.
+    """
+    parties = world.parties()
+    tables = [all_rows(parties[i].rows) for i in range(len(parties))]
+    times = [1 + (np.arange(len(table)) % 3 == 0) for table in tables]
+    weighted, _ = world.run(Parties.of(tables, weights=[own.astype(float) for own in times]))
+    drawn = {"rows", "network-weights"}
+    if any(drawn & set(release.discloses) for release in world.protocol.releases):
+        alike, _ = world.run(Parties.of(tables))
+        assert _apart(weighted, alike) > 1e-9, "weights change nothing"
+        return
+    rows = [np.repeat(table, own, axis=0) for table, own in zip(tables, times, strict=True)]
+    repeated, _ = world.run(Parties.of(rows))
+    assert _apart(weighted, repeated) < 1e-9, "a row of weight 2 does not count as two rows"
+
+
+def _apart(one: Run, other: Run) -> float:
+    """How far the numbers that are about rows' values lie apart, whatever order they are in."""
+    largest = 0.0
+    for name in ("centers", "mean"):
+        if name in one.result:
+            first, second = (np.atleast_2d(run.result[name]) for run in (one, other))
+            if first.shape != second.shape:
+                return np.inf
+            gaps = cdist(*(table.reshape(-1, table.shape[-1]) for table in (first, second)))
+            largest = max(largest, float(gaps[linear_sum_assignment(gaps)].max()))
+    return largest
 
 
 def one_party_is_enough(world: _World) -> None:

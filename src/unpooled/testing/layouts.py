@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from unpooled.data.parties import Parties, PartyData
-from unpooled.messages.message import Ask, Post, Summary
+from unpooled.messages.message import Ask, Post
 from unpooled.protocols.mesh.base import Block, MeshProtocol, Peer
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.testing.wrapping import MeshAround, StarAround
@@ -123,10 +123,6 @@ class _Star(StarAround):
     def _step(self, step: Step) -> Step:
         def answer(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
             said, after = step(data, state, body, rng)
-            if isinstance(said, Summary):
-                laid: Body | Summary = replace(said, body=_all(said.body, self.layout))
-            else:
-                laid = _all(said, self.layout)
-            return laid, _all(after, self.layout)
+            return _all(said, self.layout), _all(after, self.layout)
 
         return answer

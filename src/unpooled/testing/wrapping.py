@@ -36,6 +36,11 @@ class StarAround(StarProtocol):
     name = "around"
 
     @property
+    def needs_rows(self) -> bool:  # type: ignore[override]
+        """As the inner one."""
+        return self.inner.needs_rows
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         return self.inner.releases
 

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.cells import in_cells
 from tests.protocols.mesh.parts import blobs, graph_of, network, parents_of, recorder, run_part
 from tests.sentences import refuses
 from unpooled import losses
@@ -166,7 +167,7 @@ def test_one_user_and_no_links() -> None:
 
 
 @pytest.mark.parametrize("least", [3, 5, 10])
-def test_no_cluster_below_the_minimum_leaves(least: int) -> None:
+def test_what_leaves_is_made_of_whole_cells(least: int) -> None:
     sizes = (30, 4, 25, 9, 60, 1, 12)
     tables, graph = blobs(sizes, 2), graph_of(7, 2)
     messages: list[tuple[str, Any]] = []
@@ -182,6 +183,13 @@ def test_no_cluster_below_the_minimum_leaves(least: int) -> None:
             assert not weights.any()
     assert any(body["weights"].any() for body in sent.values())
     assert (found.result["centers"] == found.result["centers"][0]).all()
+    # Everything that was posted is what users post whose rows are the means of these cells.
+    cells, within = in_cells(tables, least)
+    alike: list[tuple[str, Any]] = []
+    run(cells, graph, weights=within, blocks=7, watch=recorder(alike))
+    for (who, post), (whose, other) in zip(messages, alike, strict=True):
+        assert (who, post.kind) == (whose, other.kind)
+        assert all(np.array_equal(post.body[name], other.body[name]) for name in post.body)
 
 
 def test_everyone_too_small_is_one_clear_sentence() -> None:

@@ -213,13 +213,13 @@ def test_dgc_reaches_the_pooled_cost_from_the_tree_start_and_not_from_dkmc() -> 
 
 
 @pytest.mark.parametrize("estimator", [DGC, KarSwenson, ADMMKMeans])
-def test_the_tree_start_sends_no_rows_so_a_strict_policy_lets_it_run(estimator: Any) -> None:
+def test_the_tree_start_finds_the_blobs_on_cells(estimator: Any) -> None:
     model = estimator(4, init="tree", policy="deployment", max_rounds=5, random_state=0)
     model.fit([blobs()[user].rows for user in range(6)])
     assert model.inertia_ < 3 * len(blobs().rows)
 
 
-def test_clusters_below_the_minimum_count_are_not_sent() -> None:
+def test_what_goes_up_the_tree_is_about_as_many_rows_as_the_minimum_count() -> None:
     """User 1 has three rows in a place of its own."""
     tables = [blobs()[user].rows for user in range(6)]
     tables[1] = np.concatenate([tables[1], [[500.0, 0.0], [501.0, 0.0], [500.0, 1.0]]])

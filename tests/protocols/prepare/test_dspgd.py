@@ -252,7 +252,7 @@ def test_a_party_that_missed_an_iteration_says_so() -> None:
         return Ask(kind, {"vector": vector, **told, **more}, number)
 
     class Stub:
-        releases, steps = solver.releases, solver.steps
+        releases, steps, needs_rows = solver.releases, solver.steps, False
 
     begin = asked("turn", 1, 0, step=np.empty((0, 0)))
     second = asked("turn", 2, 3, step=np.ones((D, 3)))

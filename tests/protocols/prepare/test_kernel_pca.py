@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, make_circles
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
+from tests.cells import assert_only_cells_leave, in_cells
 from tests.sentences import refuses
 from unpooled import KernelPCAKMeans as Estimator
 from unpooled import parallel
@@ -19,8 +21,8 @@ from unpooled.data.parties import Parties
 from unpooled.errors import InputError, PolicyRefusal, ProtocolError
 from unpooled.kernels.linalg.features import KERNELS, exact
 from unpooled.kernels.linalg.landmarks import CountSketch, Span
-from unpooled.messages.message import Ask, Message, Reply, Summary
-from unpooled.privacy.policy import DEPLOYMENT
+from unpooled.messages.message import Ask, Message, Reply
+from unpooled.privacy.policy import Deployment
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
 from unpooled.protocols.prepare.kernel_pca import POINTS, KernelPCA
 from unpooled.protocols.prepare.then import Then
@@ -209,8 +211,7 @@ def test_chances_are_what_rows_have_beyond_the_first(kernel: str) -> None:
     assert state["chances"][:2].tolist() == [0.0, 0.0]  # they are in the span
     wanted = (weights * plain)[weights > 0]
     np.testing.assert_allclose(state["chances"][2:], wanted[2:], rtol=1e-5, atol=1e-12)
-    assert isinstance(answer, Summary)
-    assert answer.body["residual"].tolist() == [state["chances"].sum()]
+    assert answer["residual"].tolist() == [state["chances"].sum()]
 
 
 def test_rows_are_drawn_by_their_chances() -> None:
@@ -316,11 +317,16 @@ def test_what_makes_no_sense_is_refused() -> None:
     refuses(lambda: asked.embed(IRIS, by), "no kernel of gamma=0", ProtocolError)
 
 
-def test_it_sends_rows_and_says_so() -> None:
-    parties = Parties.of([IRIS[:70], IRIS[70:]])
+def test_it_sends_rows_and_says_so_and_under_deployment_these_are_cells() -> None:
+    tables = np.split(IRIS, [40, 90])
     assert all("rows" in release.discloses for release in protocol().releases)
-    with pytest.raises(PolicyRefusal, match="Party 0 does not send 'sketch', which discloses row"):
-        run_star(protocol(gamma=None), parties, options=Options(policy=DEPLOYMENT))
+    for gamma in (None, 0.3):
+        said = assert_only_cells_leave(protocol(gamma=gamma), Parties.of(tables))
+        drawn = [m.body for m in said if isinstance(m, Reply) and m.kind == "draw"]
+        points = np.concatenate([value for body in drawn for value in body.values()])
+        assert len(points)
+        assert cdist(points, np.concatenate(in_cells(tables)[0])).min(axis=1).max() == 0.0
+        assert cdist(points, IRIS).min() > 1e-9
 
 
 def test_parties_send_what_the_docstring_says() -> None:
@@ -384,7 +390,11 @@ def test_fewer_directions_than_clusters_may_be_enough() -> None:
         ({"sketch": 0}, "sketch=0 must be a whole number", InputError),
         ({"width": 2.5}, "width=2.5 must be a whole number", InputError),
         ({"coreset_size": 0}, "coreset_size=0 must be a whole number", InputError),
-        ({"policy": "deployment"}, "does not send 'sketch', which discloses rows", PolicyRefusal),
+        (
+            {"policy": Deployment(kinds=("spread",), least_parties=1)},
+            "does not send 'sketch' .* the kinds it allows",
+            PolicyRefusal,
+        ),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], words: str, kind: type[Exception]) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cells import cells_of
 from tests.protocols.prepare.test_dspgd import unlike
 from tests.sentences import refuses
 from unpooled.data.parties import Parties, PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.messages.message import Ask, Note
-from unpooled.privacy.policy import DEPLOYMENT
+from unpooled.privacy.policy import DEPLOYMENT, STUDY, Policy
 from unpooled.protocols.prepare import krylov
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, Kernel
 from unpooled.protocols.prepare.kernel_map import KernelMap
@@ -196,9 +197,11 @@ def test_nothing_comes_of_parties_that_are_all_too_small() -> None:
         refuses(call, "No party sent anything about its rows", ProtocolError)
 
 
-def gram_of(party: PartyData, told: dict[str, np.ndarray], protocol: Then) -> np.ndarray:
+def gram_of(
+    party: PartyData, told: dict[str, np.ndarray], protocol: Then, policy: Policy
+) -> np.ndarray:
     """What a coordinator learns of a party that it asks about every direction, 8 at a time."""
-    site = PartyRuntime(protocol, party, (0, 0), DEPLOYMENT)
+    site = PartyRuntime(protocol, party, (0, 0), policy)
     parts = []
     for number in range(D // 8):
         vectors = np.eye(D)[:, 8 * number : 8 * number + 8]
@@ -217,12 +220,12 @@ def left_over(gram: np.ndarray, features: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("n", "told_apart"), [(12, True), (30, True), (400, False)])
 def test_whose_row_it_is_can_be_told_if_a_party_has_fewer_than_d(n: int, told_apart: bool) -> None:
-    """What the docstrings admit: policies see sums over all rows, and let them pass."""
+    """What the docstrings admit, where rows are rows; where they are cells, it is about these."""
     rng = np.random.default_rng(0)
     rows, strangers = rng.normal(size=(n, 6)), rng.normal(size=(200, 6))
     protocol = asked(8, 2, gamma=0.5)
     told: dict[str, Any] = {GAMMA: np.array([0.5]), SEED: np.array([11])}
-    gram = gram_of(PartyData("A", rows, np.ones(n)), told, protocol)
+    gram = gram_of(PartyData("A", rows, np.ones(n)), told, protocol, STUDY)
     features = protocol.preparation.kernel.features(told)
     np.testing.assert_allclose(gram, features.transform(rows).T @ features.transform(rows))
     members = left_over(gram, features.transform(rows))
@@ -232,3 +235,18 @@ def test_whose_row_it_is_can_be_told_if_a_party_has_fewer_than_d(n: int, told_ap
         assert others.min() > 1e-2
     else:
         assert others.max() < 1e-6
+
+
+@pytest.mark.parametrize("n", [12, 30, 400])
+def test_under_deployment_all_that_can_be_told_is_a_party_by_its_cells(n: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, 6))
+    protocol = asked(8, 2, gamma=0.5)
+    told: dict[str, Any] = {GAMMA: np.array([0.5]), SEED: np.array([11])}
+    gram = gram_of(PartyData("A", rows, np.ones(n)), told, protocol, DEPLOYMENT)
+    features, cells = protocol.preparation.kernel.features(told), cells_of(rows)
+    mapped = features.transform(cells.means)
+    np.testing.assert_allclose(gram, mapped.T @ (cells.weights[:, None] * mapped), atol=1e-9)
+    if n < 100:  # fewer cells than directions: rows lie beyond what is spanned, like strangers
+        assert left_over(gram, mapped).max() < 1e-6
+        assert left_over(gram, features.transform(rows)).min() > 1e-2

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
+from tests.cells import assert_only_cells_leave, in_cells, no_row_among
 from tests.sentences import refuses
 from unpooled.data.parties import Parties
-from unpooled.errors import PolicyRefusal
 from unpooled.kernels.lloyd import kmedian
 from unpooled.kernels.lloyd.coreset import row_costs
 from unpooled.messages.message import Message, Reply
-from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.star.coreset import CoresetKMeans
 from unpooled.simulate import Options, run_star
 
@@ -130,10 +130,13 @@ def test_nothing_at_all_and_far_too_much_are_refused() -> None:
     refuses(lambda: coordinator.send(costs), "Party far has rows or weights so large")
 
 
-def test_it_sends_rows_and_says_so() -> None:
-    with pytest.raises(PolicyRefusal, match="Party 0 does not send 'cost', which discloses row"):
-        run_star(
-            CoresetKMeans(3, 20),
-            Parties.of([IRIS[:70], IRIS[70:]]),
-            options=Options(policy=DEPLOYMENT),
-        )
+@both
+def test_it_sends_rows_and_says_so_and_under_deployment_these_are_cells(objective: str) -> None:
+    protocol, parties = CoresetKMeans(3, 20, objective), Parties.of(np.split(IRIS, [40, 90]))
+    assert all("rows" in release.discloses for release in protocol.releases)
+    assert np.isin(run_star(protocol, parties).result["rows"], IRIS).any()
+    said = assert_only_cells_leave(protocol, parties)
+    no_row_among(said, parties)
+    means = np.concatenate(in_cells(np.split(IRIS, [40, 90]))[0])
+    drawn = [m.body["rows"] for m in said if isinstance(m, Reply) and "rows" in m.body]
+    assert cdist(np.concatenate(drawn), means).min(axis=1).max() == 0.0

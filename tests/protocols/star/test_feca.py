@@ -231,8 +231,8 @@ def test_a_whole_weight_is_as_good_as_repeated_rows(merge: bool) -> None:
         np.testing.assert_allclose(weighted.counts, repeated.counts)
         assert np.array_equal(np.repeat(weighted.labels, times), repeated.labels)
         outer = [
-            feca.outermost_distances(rows, weighted, 1),
-            feca.outermost_distances(again[0], repeated, 1),
+            feca.outermost_distances(rows, weighted),
+            feca.outermost_distances(again[0], repeated),
         ]
         np.testing.assert_allclose(*outer, atol=1e-9)
         for rule in feca.RADII:
@@ -280,12 +280,10 @@ def test_an_only_centroid_has_its_outermost_row_as_radius(rule: str) -> None:
     assert feca.radii(np.empty((0, 1)), np.empty(0), rule).tolist() == []
 
 
-def test_the_outermost_distance_is_a_mean_of_as_many_as_the_policy_wants() -> None:
+def test_the_outermost_distance_by_hand() -> None:
     rows, _, found = clustering([0, 1, 2, 9], [100, 104])
     # Means 3 and 102; distances 3, 2, 1, 6 and 2, 2.
-    assert feca.outermost_distances(rows, found, 1).tolist() == [6.0, 2.0]
-    assert feca.outermost_distances(rows, found, 2).tolist() == [4.5, 2.0]
-    assert feca.outermost_distances(rows, found, 3).tolist() == [pytest.approx(11 / 3), 2.0]
+    assert feca.outermost_distances(rows, found).tolist() == [6.0, 2.0]
 
 
 @pytest.mark.parametrize("rule", feca.RADII)
@@ -378,8 +376,8 @@ def test_a_party_sends_what_the_algorithms_say(merge: bool, rule: str) -> None:
         ]
         plain = algorithm_3 if rule == "theoretical" else algorithm_4
         radii = plain(centers, outermost) if len(centers) > 1 else outermost
-        np.testing.assert_allclose(answer.body["centroids"], np.array(centers), atol=1e-9)
-        np.testing.assert_allclose(answer.body["radii"], radii, atol=1e-9)
+        np.testing.assert_allclose(answer["centroids"], np.array(centers), atol=1e-9)
+        np.testing.assert_allclose(answer["radii"], radii, atol=1e-9)
         assert state == {}
         dropped += 9 - len(kept)
     assert dropped > 0
@@ -391,13 +389,13 @@ def test_without_removal_a_party_sends_all_its_centroids() -> None:
         rows, weights, _ = random_clustering(seed)
         data = PartyData("a", rows, weights)
         sent = {
-            remove: feca.FeCA(5, 9, n_init=1, remove=remove)
-            .centroids(data, {}, {}, np.random.default_rng(seed))[0]
-            .body
+            remove: feca.FeCA(5, 9, n_init=1, remove=remove).centroids(
+                data, {}, {}, np.random.default_rng(seed)
+            )[0]
             for remove in (True, False)
         }
         found = cluster(rows, weights, 9, 1, np.random.default_rng(seed))
-        outermost = feca.outermost_distances(rows, found, 1)
+        outermost = feca.outermost_distances(rows, found)
         assert sent[False]["centroids"].tolist() == found.centers.tolist()
         expected = feca.radii(found.centers, outermost, "empirical")
         assert sent[False]["radii"].tolist() == expected.tolist()
@@ -476,13 +474,19 @@ def test_the_scale_of_weights_does_not_matter(scale: float) -> None:
     assert sorted(replies["0"]["centroids"][:, 0]) == pytest.approx([1.0, 23.0])
 
 
-def test_a_minimum_count_holds_back_small_clusters_and_what_would_give_them_away() -> None:
-    # Means 1, 51 and 100.5; of 3, 3 and 2 rows. At least 3: the last is too small, and alone it
-    # would be the rest of the total, so the first of the smallest remaining goes with it.
-    parties = Parties.of([column(0, 1, 2, 50, 51, 52, 100, 101)])
-    replies = said(feca.FeCA(3, 3), parties, policy=Deployment(min_count=3))
-    assert replies["0"]["centroids"].shape == (1, 1)
-    # Alone, its radius is the mean of the three largest distances: (1 + 0 + 1) / 3.
-    assert replies["0"]["radii"].tolist() == [pytest.approx(2 / 3)]
+def test_with_a_minimum_count_centroids_and_radii_are_those_of_cells() -> None:
+    # Cells of three: means 1, 51 and 101, all of three rows. Centroids are these, and no radius is
+    # left of any; with two clusters, of those of 1 and 51 the mean is 26 and the radius 25.
+    rows = column(0, 1, 2, 50, 51, 52, 100, 101, 102)
+    policy = Deployment(min_count=3, least_parties=1)
+    replies = said(feca.FeCA(3, 3), Parties.of([rows]), policy=policy)
+    assert sorted(replies["0"]["centroids"][:, 0]) == [1.0, 51.0, 101.0]
+    assert replies["0"]["radii"].tolist() == [0.0, 0.0, 0.0]
+    alone = Parties.of([rows[:6]])
+    replies = said(feca.FeCA(1, 1), alone, policy=policy)
+    assert (replies["0"]["centroids"].tolist(), replies["0"]["radii"].tolist()) == (
+        [[26.0]],
+        [25.0],
+    )
     with pytest.raises(ProtocolError, match="No party sent anything about its rows"):
-        said(feca.FeCA(3, 3), parties, policy=Deployment(min_count=9))
+        said(feca.FeCA(3, 3), alone, policy=Deployment(min_count=9, least_parties=1))

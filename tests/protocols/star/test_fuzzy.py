@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from tests.cells import cells_of
 from unpooled import FuzzyCMeans, parallel
 from unpooled.data.parties import Parties
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.fuzzy import fuzzy_c_means, memberships
 from unpooled.messages.message import Ask, Message, Reply
-from unpooled.privacy.policy import Deployment
+from unpooled.privacy.policy import STUDY, Deployment, Policy
 from unpooled.protocols.star import fuzzy
 from unpooled.simulate import Options, Run, run_star
 
@@ -242,14 +241,14 @@ def test_a_party_answers_with_its_centres_and_support() -> None:
     protocol = fuzzy.FuzzyCMeans(2, local_steps=1)
     parties = Parties.of([column(1, 3)], weights=[np.array([2.0, 1.0])])
     said, _ = protocol.go_on(parties[0], {}, {"centers": column(0, 3)}, np.random.default_rng(0))
-    assert said.body["support"].tolist() == pytest.approx([1.28, 1.08])
-    assert said.body["centers"][:, 0].tolist() == pytest.approx([1.0, 3.08 / 1.08])
+    assert said["support"].tolist() == pytest.approx([1.28, 1.08])
+    assert said["centers"][:, 0].tolist() == pytest.approx([1.0, 3.08 / 1.08])
 
 
-@pytest.mark.parametrize("policy", ["study", "deployment"])
+@pytest.mark.parametrize("policy", [STUDY, Deployment(least_parties=2)], ids=["rows", "cells"])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_a_party_may_take_its_rows_in_chunks(
-    offset: float, policy: str, monkeypatch: pytest.MonkeyPatch
+    offset: float, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
     corners = offset + np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
@@ -275,14 +274,14 @@ def test_by_default_a_party_goes_on_until_its_centres_stay() -> None:
     expected = start
     for _ in range(300):
         expected, support = plain_step(rows[2], weights[2], expected, 2.0)
-    np.testing.assert_allclose(said.body["centers"], expected, atol=1e-4)
-    np.testing.assert_allclose(said.body["support"], support, atol=1e-3)
+    np.testing.assert_allclose(said["centers"], expected, atol=1e-4)
+    np.testing.assert_allclose(said["support"], support, atol=1e-3)
     three = fuzzy.FuzzyCMeans(3, local_steps=3)
     said, _ = three.go_on(parties[2], {}, {"centers": start}, np.random.default_rng(0))
     expected = start
     for _ in range(3):
         expected, _ = plain_step(rows[2], weights[2], expected, 2.0)
-    np.testing.assert_allclose(said.body["centers"], expected, atol=1e-9)
+    np.testing.assert_allclose(said["centers"], expected, atol=1e-9)
 
 
 def test_an_average_and_kmeans_of_one_party_are_its_own_fuzzy_c_means() -> None:
@@ -377,35 +376,34 @@ def test_no_start_is_a_row_unless_it_is_alone() -> None:
                 assert gaps.min() > 1e-6
 
 
-def test_with_a_minimum_count_a_party_works_with_means_of_groups() -> None:
+def test_with_a_minimum_count_a_party_works_with_its_cells() -> None:
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(60, 1)), 1000 + rng.normal(size=(3, 1))])
-    policy = Deployment(min_count=5)
+    policy = Deployment(min_count=5, least_parties=1)
     protocol = fuzzy.FuzzyCMeans(2, max_rounds=4)
-    run, messages = watched(protocol, Parties.of([rows]), policy=policy)
+    _, messages = watched(protocol, Parties.of([rows]), policy=policy)
     replies = [said.body for _, said in messages if isinstance(said, Reply)]
-    assert all(np.abs(body["centers"]).max() < 10 for body in replies)  # nothing of the three
-    assert re.match(r"\d means of groups of rows stand for 63 rows", run.remarks["0"][0].text)
-    # Everything follows from these means: the rows themselves could be any others with the same.
-    known = fuzzy._known(replace(Parties.of([rows])[0], min_count=5), {}, np.random.default_rng(0))
-    groups = known["groups"]
-    for k, mean in enumerate(known["rows"]):
-        assert rows[groups == k].mean() == pytest.approx(mean[0])
-        assert known["weights"][k] == (groups == k).sum() >= 5
+    assert all(np.abs(body["centers"] - row).min() > 1e-6 for body in replies for row in rows[-3:])
+    # Everything follows from the cells: the rows themselves could be any others with the same.
+    cells = cells_of(rows, 5)
+    assert cells.counts.min() >= 5
+    alike = Parties.of([cells.means], weights=[cells.weights])
+    _, others = watched(protocol, alike)
+    for body, other in zip(
+        replies, [m.body for _, m in others if isinstance(m, Reply)], strict=True
+    ):
+        assert all(np.array_equal(body[name], other[name]) for name in body)
     with pytest.raises(ProtocolError, match="No party sent anything"):
         watched(protocol, Parties.of([rows[-3:]]), policy=policy)
 
 
 @pytest.mark.parametrize("merge", fuzzy.MERGES)
-def test_under_deployment_some_centres_held_back_are_no_reason_to_break_down(merge: str) -> None:
+def test_parties_of_few_cells_are_no_reason_to_break_down(merge: str) -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        tables = [rng.normal(size=(26, 2)) for _ in range(2)]
+        tables = [rng.normal(size=(26, 2)) for _ in range(3)]
         model = FuzzyCMeans(3, merge=merge, policy="deployment", random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            try:
-                model.fit(tables)
-            except ProtocolError:
-                continue  # nothing at all could be sent
+            model.fit(tables)
         assert 1 <= len(model.cluster_centers_) <= 3

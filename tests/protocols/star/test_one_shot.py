@@ -6,15 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
+from tests.cells import assert_only_cells_leave, cells_of, no_row_among
 from tests.sentences import refuses
 from unpooled import OneShotKMeans, partition
+from unpooled.data.parties import Parties, PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.lloyd.kmeans import Clustering, cluster
 from unpooled.messages.aggregate import aggregate
+from unpooled.messages.message import Reply
 from unpooled.messages.release import Release
 from unpooled.metrics import center_distance
+from unpooled.privacy.policy import DEPLOYMENT
 from unpooled.protocols.star import one_shot
 
 
@@ -194,20 +199,70 @@ def test_upload_is_what_the_docstring_says() -> None:
     assert auto.traffic_.table["floats_up"].tolist() == [3 * 7, 6 * 7, 6 * 7]
 
 
-def test_deployment_sends_no_small_cluster() -> None:
+def test_under_deployment_only_cells_leave() -> None:
     X, _, places = blobs([200, 150, 100], 2, 15.0)
     tables = [X[:8], *np.array_split(X[np.random.default_rng(0).permutation(450)], 3)]
     model = OneShotKMeans(3, policy="deployment", random_state=0).fit(tables)
     assert model.traffic_.table["floats_up"][0] == 0
-    assert model.remarks_ == {"0": ["centroids 0: 3 of 3 clusters held back: too few rows"]}
+    what = "takes no part: its 8 rows do not make a cell of 10 persons, its minimum count"
+    assert model.remarks_["0"] == [what]
     assert center_distance(model.cluster_centers_, places) < 0.5
     refined = OneShotKMeans(3, policy="deployment", refine=True, random_state=0).fit(tables)
     assert center_distance(refined.cluster_centers_, places) < 0.5
     refuses(
-        lambda: OneShotKMeans(3, policy="deployment").fit([X[:8], X[8:12]]),
+        lambda: OneShotKMeans(3, policy="deployment").fit([X[:8], X[8:12], X[12:20]]),
         "No party sent anything about its rows: each has fewer",
         ProtocolError,
     )
+
+
+def test_every_centroid_is_a_mean_over_whole_cells() -> None:
+    X, _, _ = blobs([200, 150, 100], 2, 5.0)
+    tables = np.array_split(X[np.random.default_rng(0).permutation(450)], 3)
+    parties = Parties.of(tables)
+    for local in (3, 7, None):
+        protocol = one_shot.OneShotKMeans(3, local)
+        said = assert_only_cells_leave(protocol, parties)
+        no_row_among(said, parties)
+        replies = [message.body for message in said if isinstance(message, Reply)]
+        for rows, reply in zip(tables, replies, strict=True):
+            cells = cells_of(rows)
+            # Local k-means is settled, so each cell belongs to the centroid nearest to it.
+            nearest = cdist(cells.means, reply["centroids"]).argmin(axis=1)
+            for k, centroid in enumerate(reply["centroids"]):
+                whole = np.isin(cells.labels, np.flatnonzero(nearest == k))
+                assert whole.sum() == reply["counts"][k] >= 10
+                np.testing.assert_allclose(rows[whole].mean(axis=0), centroid, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        one_shot.OneShotKMeans(None, 5, max_clusters=6),
+        one_shot.OneShotKMeans(3, 3, send="radii"),
+        one_shot.OneShotKMeans(3, 5, refine=True),
+        one_shot.OneShotKMeans(3, 9, trim=0.1),
+    ],
+    ids=["k unknown", "radii", "refined", "trimmed"],
+)
+def test_all_ways_send_what_follows_from_cells(protocol: one_shot.OneShotKMeans) -> None:
+    X, _, _ = blobs([200, 150, 100], 2, 5.0)
+    shuffled = X[np.random.default_rng(0).permutation(450)]
+    parties = Parties.of(np.array_split(shuffled, 3))
+    no_row_among(assert_only_cells_leave(protocol, parties), parties)
+
+
+def test_the_scatter_of_all_clusters_has_that_within_cells() -> None:
+    """Together it is the scatter of the rows about the centroids, where cells do not mix blobs."""
+    X, _, _ = blobs([200, 150, 100], 2, 30.0)
+    data = PartyData("A", X, np.ones(450))
+    protocol = one_shot.OneShotKMeans(None, 3, max_clusters=6)
+    seen = DEPLOYMENT.admitted(data)
+    inside = X[cells_of(X).labels >= 0]
+    reply, _ = protocol.centroids(seen, {}, {}, np.random.default_rng(0))
+    squared = cdist(inside, reply["centroids"], "sqeuclidean").min(axis=1)
+    assert reply["scatter"].sum() == pytest.approx(squared.sum(), rel=1e-9)
+    assert reply["counts"].sum() == len(inside)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ same seed and policies, bit for bit. ``examples/flower`` is an app that is ready
 
 A site's SuperNode has in its node config who it is: ``partition-id`` is the party's number, from 0,
 and ``name`` what it is called (the number if left out). There the site also decides what may leave
-it: its ``policy`` ("deployment" or "study") and ``min-count`` override those of the app.
+it: its ``policy`` ("deployment" or "study") and ``min-count`` override those of the app, and
+``memory`` is the folder in which its cells are kept for later runs.
 
 What to know about Flower:
 

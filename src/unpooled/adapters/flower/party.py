@@ -34,7 +34,7 @@ from unpooled.errors import (
 from unpooled.messages.codec import Encoded, decode
 from unpooled.messages.conform import misfit
 from unpooled.messages.message import Ask
-from unpooled.privacy.policy import POLICIES, Policy, as_policy
+from unpooled.privacy.policy import POLICIES, Policy, RunRequest, as_policy
 from unpooled.runtime.agreement import Agreement
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
@@ -79,6 +79,7 @@ def _reply(
         agreement = agreement_of(agreed, context)
         question = question_of(message)
         _refuse_other_runs(question, agreement, number, name)
+        own.preflight(RunRequest(name, (), n_parties=agreement.n_parties))
         asked = _asked(question, agreement, name)
         data = _party_data(load_data(context), name, agreement)
         party = IdempotentParty(
@@ -127,12 +128,13 @@ def _site_policy(config: UserConfig, given: str | Policy, name: PartyId) -> Poli
             f"Party {name} has policy={chosen!r} in its SuperNode's node config or its app, which "
             f"is not known; give {' or '.join(map(repr, POLICIES))}."
         )
-    policy = as_policy(chosen)
-    if "min-count" not in config:
-        return policy
-    least: Any = config["min-count"]
+    policy, own = as_policy(chosen), dict[str, Any]()
+    if "min-count" in config:
+        own["min_count"] = config["min-count"]
+    if "memory" in config:
+        own["memory"] = config["memory"]
     try:
-        return policy.with_min_count(least)
+        return policy.with_own(**own) if own else policy
     except InputError as error:
         raise ProtocolError(f"In the node config of party {name}, {error}") from None
 
@@ -193,6 +195,6 @@ def _answer_to(
     with serving() as serve:
         [answer] = serve(lambda own: own.answer(asked, question.exchange), [party])
     context.state[key] = ConfigRecord({"memory": party.memory})
-    for remark in party.runtime.ledger.remarks:
-        _LOG.warning("%s", remark)
+    if party.runtime.data.remark:
+        _LOG.warning("Party %s: %s.", party.runtime.data.name, party.runtime.data.remark)
     return answer  # type: ignore[no-any-return]

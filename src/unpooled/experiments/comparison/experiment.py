@@ -43,6 +43,7 @@ def page_of(scale: Scale, results: Results, files: Sequence[str]) -> Page:
             tables.standings(watched_standings(summary)),
             *(tables.of_data_set(summary, file) for file in files),
             tables.at_centres(summary),
+            tables.deployed(summary),
         ],
         conclusion=_conclusion(summary),
         caption=_CAPTIONS,
@@ -180,8 +181,8 @@ or (0.1); a draw that leaves a party empty is made again, and parties may have a
 has a fifth split beside these, its four hospitals.
 
 **Methods.** Every estimator but DeepFeCA, with its defaults, the number of classes as `n_clusters`
-and the seed as `random_state`; those without a coordinator on a ring. Policy "study". One variant:
-OneShotKMeans with `refine=True`.
+and the seed as `random_state`; those without a coordinator on a ring. Policy "study", and for one
+table "deployment". One variant: OneShotKMeans with `refine=True`.
 
 **No held-out test.** Defaults of OneShotKMeans and GossipKMeans, and the start, rho and solver of
 DGC, KarSwenson and ADMMKMeans, were chosen in trials on Iris, S4, MNIST, Mushrooms and Covertype.

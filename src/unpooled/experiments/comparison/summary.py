@@ -35,6 +35,8 @@ class Summary:
     """Standard deviation of the cost over seeds, (blocks, methods)."""
     pooled: Mapping[str, Mapping[str, float]]
     """NMI and accuracy of pooled k-means on each data set."""
+    deployed: FloatArray | None = None
+    """The cost where parties are their cells, (blocks, methods); NaN where nothing came of it."""
 
     def of(self, measure: str, method: str, where: BoolArray | None = None) -> FloatArray:
         """A measure of a method, in all blocks or in some."""
@@ -59,6 +61,7 @@ class Summary:
 def summarised(
     fits: Mapping[Block, Mapping[str, Sequence[Mapping[str, Any]]]],
     pooled: Mapping[str, Sequence[Mapping[str, Any]]],
+    deployed: Mapping[Block, Mapping[str, Sequence[Mapping[str, Any]]]] | None = None,
 ) -> Summary:
     """From the fits of each block and method, one per seed, and the pooled ones of each set."""
     blocks = list(fits)
@@ -86,7 +89,19 @@ def summarised(
         file: {name: float(np.mean([run[name] for run in runs])) for name in ("nmi", "accuracy")}
         for file, runs in pooled.items()
     }
-    return Summary(blocks, methods, means, table(_deviation, "cost"), reference)
+    cells = None
+    if deployed is not None:
+        cells = np.array(
+            [[_mean_cost(deployed[b][m], pooled[b.file]) for m in methods] for b in blocks]
+        )
+    return Summary(blocks, methods, means, table(_deviation, "cost"), reference, cells)
+
+
+def _mean_cost(fits: Sequence[Mapping[str, Any]], pooled: Sequence[Mapping[str, Any]]) -> float:
+    """Over pooled k-means, of the seeds in which there is a result; NaN if there is none."""
+    pairs = zip(fits, pooled, strict=False)  # there are more seeds of the pooled fit
+    costs = [fit["cost"] / reference["cost"] for fit, reference in pairs if "cost" in fit]
+    return float(np.mean(costs)) if costs else np.nan
 
 
 def _relative(fit: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, float]:

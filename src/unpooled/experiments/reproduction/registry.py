@@ -188,6 +188,7 @@ ALIASES = {
 """Other names, and what they stand for."""
 
 OWN = {
+    "cells": ("cells", "what it costs that others see means over ten rows"),
     "deep-digits": ("deep.digits", "DeepFeCA on digits, beside raw pixels"),
     "deep-paper": ("deep.paper", "DeepFeCA as in the paper, by a plan"),
     "gossip-faults": ("gossip.faults", "GossipKMeans when users and messages are lost"),

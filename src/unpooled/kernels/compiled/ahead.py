@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from unpooled.kernels.compiled._jit import waits_explained
+from unpooled.kernels.compiled.cells import Blocks
 from unpooled.kernels.compiled.clusters import empty_clusters
 from unpooled.kernels.compiled.columns import advance_columns
 from unpooled.kernels.compiled.costs import costs
@@ -38,6 +39,14 @@ def compile_restarts() -> None:
     best_labels(np.arange(32.0).reshape(16, 2), np.ones(16), 2, 2, 0)
 
 
+def compile_cells() -> None:
+    """Compiles what a party's cells need."""
+    rows, some, ones = np.arange(32, dtype=np.float32).reshape(16, 2), np.ones(16, bool), np.ones(2)
+    blocks = Blocks.of(rows, ones, np.ones(16), some, some, 3)
+    blocks.group(np.arange(len(blocks)), some, np.full(16, -1))
+
+
 if __name__ == "__main__":
     compile_rounds()
     compile_restarts()
+    compile_cells()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.errors import StateError
-from unpooled.network.storage.private_files import open_private
+from unpooled.private_files import open_private
 
 
 class StateDirectory:

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 from unpooled.errors import StateError
-from unpooled.network.storage.private_files import AppendedFile
 from unpooled.network.storage.sync import sync_soon
+from unpooled.private_files import AppendedFile
 
 JOURNAL = "journal"
 

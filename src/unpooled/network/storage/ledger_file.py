@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.errors import StateError
-from unpooled.network.storage.private_files import AppendedFile
 from unpooled.network.storage.sync import sync_soon
+from unpooled.private_files import AppendedFile
 
 LEDGER = "ledger.jsonl"
 _FIRST = "0" * 64

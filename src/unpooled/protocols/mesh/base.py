@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from unpooled.graphs.topology import Neighbourhood, Topology
 from unpooled.messages.message import Note, Post
 from unpooled.messages.release import Release
 from unpooled.privacy.policy import Policy
-from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray
+from unpooled.types import Array, Body, BoolArray, FloatArray, IntArray, PartyId
 
 Result = TypeVar("Result")
 
@@ -35,18 +35,18 @@ class Block:
     """The users that one host carries: their rows, their links and their random numbers.
 
     ``reach`` is a number of exchanges after which a word from any user has reached every other: the
-    diameter of the graph or a bound on it, known from the plan like the graph itself. ``min_count``
-    is that of the users' policy: they hold back by themselves what is about fewer rows, where a
-    method lets them. ``alone`` says that all users are here and that nobody listens to them or
-    disturbs them: they may be through several exchanges at once (``Post.times``).
+    diameter of the graph or a bound on it, known from the plan like the graph itself. ``alone``
+    says that all users are here and that nobody listens to them or disturbs them: they may be
+    through several exchanges at once (``Post.times``).
     """
 
     parties: Parties
     neighbourhood: Neighbourhood
     graph: Topology
     seed: int
-    min_count: int = 1
     alone: bool = False
+    remarks: Mapping[PartyId, list[str]] = field(default_factory=dict)
+    """What users left out of their rows, in words."""
 
     @classmethod
     def of(
@@ -59,9 +59,9 @@ class Block:
         *,
         alone: bool = False,
     ) -> Block:
-        """The block of ``users``, whose rows are ``parties``, under their policy."""
-        near = graph.neighbourhood(users)
-        return cls(parties, near, graph, seed, policy.min_count, alone)
+        """The block of ``users``, whose rows are ``parties``, as their policy admits them."""
+        seen, remarks = policy.admitted_parties(parties)
+        return cls(seen, graph.neighbourhood(users), graph, seed, alone, remarks)
 
     @property
     def reach(self) -> int:

@@ -5,7 +5,9 @@ columns. With W, m and Q those of all rows, added up as in
 :mod:`unpooled.protocols.prepare.moments`, Σ_ij w_i w_j |x_i - x_j|² = 2 W Q, so γ = W / (4 Q).
 Kernels of other units get what is alike: see :func:`in_units`.
 
-Sent by a party: d + 2 numbers. A party of fewer rows than its policy's minimum sends zeros.
+Where a party's rows are means of cells, Q_i has the scatter about these means too.
+
+Sent by a party: d + 2 numbers.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ import numpy as np
 from unpooled.data.parties import PartyData
 from unpooled.errors import InputError
 from unpooled.kernels.linalg.products import dot, matmul, squared_lengths
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, FINITE, Release
 from unpooled.protocols.star.base import Answer
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.protocols.star.shared.weighted_sums import used_weights, weighted_sum
+from unpooled.protocols.star.shared.weighted_sums import weighted_sum
 from unpooled.types import Body, FloatArray
 
 SPREAD_RELEASE = Release(
@@ -75,15 +77,16 @@ def in_units(kernel: str, gamma: float, n_columns: int) -> float:
 
 def spread(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
     """The party's own weight, mean and scatter."""
-    weights, groups, remark = used_weights(data)
-    total = weights.sum()
+    total = data.weights.sum()
     mean = scatter = np.zeros(data.rows.shape[1])
     if total > 0:
         # One of the rows as origin, so that equal rows have exactly no scatter.
-        first = int(np.flatnonzero(weights > 0)[0])
+        first = int(np.flatnonzero(data.weights > 0)[0])
         origin = data.rows[first : first + 1][0]
-        shift = weighted_sum(data, weights, lambda rows: rows - origin) / total
+        shift = weighted_sum(data, lambda rows: rows - origin) / total
         mean = origin + shift
-        scatter = weighted_sum(data, weights, lambda rows: np.square((rows - origin) - shift))
+        scatter = weighted_sum(data, lambda rows: np.square((rows - origin) - shift))
+        if data.scatter is not None:
+            scatter = scatter + data.scatter
     reply = {"weight": np.array([total]), "mean": mean, "scatter": np.array([scatter.sum()])}
-    return Summary(reply, groups, remark), {}
+    return reply, {}

@@ -49,7 +49,7 @@ from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.lanczos import Lanczos, above_rounding, found, settled
 from unpooled.kernels.linalg.products import matmul, matmul_tn, norm
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare.kernel import (
     FeatureDraw,
@@ -64,7 +64,6 @@ from unpooled.protocols.prepare.kernel import (
 from unpooled.protocols.prepare.krylov import MOST_FOR_GRAM
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.protocols.star.shared.weighted_sums import used_weights
 from unpooled.types import Body, FloatArray
 
 
@@ -271,7 +270,6 @@ class CompressedDSPGD(DSPGD):
 
     def product(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """W' W c over the party's rows; their Gram matrix W' W is kept, unless it is large."""
-        weights, row_groups, remark = used_weights(data)
         draw, vector = int(body[DRAW][0]), body["vector"]
         _refuse_gap(data, state, draw)
         features = self.kernel.features(body, draw)
@@ -281,15 +279,15 @@ class CompressedDSPGD(DSPGD):
         known = dict(state)
         if len(vector) <= MOST_FOR_GRAM:
             if "gram" not in known:
-                known["gram"] = features.gram(data.rows, weights, scaled, sqrt(eta))
+                known["gram"] = features.gram(data.rows, data.weights, scaled, sqrt(eta))
             answer = matmul(known["gram"], vector)
         else:
             d = self.kernel.n_features
             scores = sqrt(eta) * features.project(data.rows, vector[:d, None])[:, 0]
-            scores = weights * (scores + matmul(scaled, vector[d:]))
+            scores = data.weights * (scores + matmul(scaled, vector[d:]))
             back = sqrt(eta) * features.pulled_back(data.rows, scores[:, None])[:, 0]
             answer = np.concatenate([back, matmul_tn(scaled, scores)])
-        return Summary({"product": finite(answer, features)}, row_groups, remark), known
+        return {"product": finite(answer, features)}, known
 
 
 def _refuse_gap(data: PartyData, state: Body, draw: int) -> None:

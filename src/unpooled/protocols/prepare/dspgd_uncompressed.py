@@ -16,7 +16,7 @@ from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.lanczos import Lanczos
 from unpooled.kernels.linalg.products import matmul, matmul_tn
-from unpooled.messages.message import Ask, Summary
+from unpooled.messages.message import Ask
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare.dspgd import (
     DRAW,
@@ -162,5 +162,4 @@ class UncompressedDSPGD(DSPGD):
 
 
 def _sizes(data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
-    together = np.zeros(len(data.rows), dtype=np.int64)
-    return Summary({"rows": np.array([float(len(data.rows))])}, together), {}
+    return {"rows": np.array([float(len(data.rows))])}, {}

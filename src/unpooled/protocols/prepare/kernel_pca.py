@@ -34,8 +34,8 @@ for. Nobody draws a row of weight zero.
 **What the coordinator learns, and every party with it: rows.** All of Y is shown to everybody, and
 the result holds it. A column of a sketch is, up to its sign, about a single row wherever no other
 fell into it: of a party's n rows about a share e^(-n/p), 37 % if n = p. With many more rows it is
-about a sum of n/p of them. So all that is sent discloses rows, but for what γ is found from, and
-the ``deployment`` policy refuses this protocol.
+about a sum of n/p of them. So all that is sent discloses rows, but for what γ is found from; where
+a party is its cells, these rows are means of cells.
 
 **Sent by party i**: d + 2 numbers for γ, t p, 1, d for each row it draws (n_points d at most for
 all parties together), 1, |Y| p, and what ``inner`` says of rows of s columns.
@@ -54,7 +54,7 @@ from unpooled.data.parties import PartyData
 from unpooled.errors import InputError, ProtocolError
 from unpooled.kernels.linalg.landmarks import CountSketch, Span, leading, refuse_overflow, whitening
 from unpooled.kernels.linalg.products import matmul, matmul_nt, squared_lengths
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
 from unpooled.protocols.prepare.kernel import GAMMA, MAP, SEED, about_features, padded
 from unpooled.protocols.prepare.kernel_map import OnFeatures
@@ -222,7 +222,7 @@ class KernelPCA(OnFeatures):
         """Scores of all rows; what leaves is their sum."""
         rows, weights = with_weight(data)
         scores = squared_lengths(matmul_nt(self._by_sketch(rows, body), body["factor"]))
-        return _chances(data, "leverage", weights * scores)
+        return _chances("leverage", weights * scores)
 
     def drawn_rows(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
@@ -247,7 +247,7 @@ class KernelPCA(OnFeatures):
     ) -> Answer:
         """Residuals of all rows; what leaves is their sum."""
         rows, weights = with_weight(data)
-        return _chances(data, "residual", weights * self._span(body).residuals(rows))
+        return _chances("residual", weights * self._span(body).residuals(rows))
 
     def projected(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
@@ -273,10 +273,9 @@ class KernelPCA(OnFeatures):
         return Span(self.kernel.name, gamma, body[POINTS])
 
 
-def _chances(data: PartyData, kind: str, chances: FloatArray) -> Answer:
+def _chances(kind: str, chances: FloatArray) -> Answer:
     """What rows are to be drawn by is kept, the sum of it is sent."""
-    together = np.where(data.weights > 0, 0, -1)
-    return Summary({kind: np.array([chances.sum()])}, together), {"chances": chances}
+    return {kind: np.array([chances.sum()])}, {"chances": chances}
 
 
 def _numbers(kind: str, shape: tuple[int | AtMost, ...], why: str) -> Release:

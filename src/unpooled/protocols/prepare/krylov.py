@@ -31,7 +31,7 @@ from unpooled.errors import ProtocolError
 from unpooled.kernels.linalg.features import Features
 from unpooled.kernels.linalg.lanczos import nystrom, orthonormal, ritz_residual
 from unpooled.kernels.linalg.products import matmul
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import FINITE, AtMost, Release
 from unpooled.protocols.prepare.kernel import (
     FeatureDraw,
@@ -45,7 +45,6 @@ from unpooled.protocols.prepare.kernel import (
 )
 from unpooled.protocols.star.base import Answer, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.protocols.star.shared.weighted_sums import used_weights
 from unpooled.types import Body, FloatArray
 
 MOST_FOR_GRAM = 1024
@@ -122,18 +121,15 @@ class BlockKrylov(Solver):
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
     ) -> Answer:
         """The party's side. What it keeps of one pass for the next is its Gram matrix."""
-        weights, row_groups, remark = used_weights(data)
         features, vectors = self.kernel.features(body), body["vectors"]
         if self.kernel.n_features <= MOST_FOR_GRAM:
-            gram = state["gram"] if "gram" in state else features.gram(data.rows, weights)
+            gram = state["gram"] if "gram" in state else features.gram(data.rows, data.weights)
             answer, known = matmul(gram, vectors), {"gram": gram}
         else:
-            answer, known = _products(features, data, weights, vectors), {}
-        return Summary({"products": finite(answer, features)}, row_groups, remark), known
+            answer, known = _products(features, data, vectors), {}
+        return {"products": finite(answer, features)}, known
 
 
-def _products(
-    features: Features, data: PartyData, weights: FloatArray, vectors: FloatArray
-) -> FloatArray:
-    scores = weights[:, None] * features.project(data.rows, vectors)
+def _products(features: Features, data: PartyData, vectors: FloatArray) -> FloatArray:
+    scores = data.weights[:, None] * features.project(data.rows, vectors)
     return features.pulled_back(data.rows, scores)

@@ -12,7 +12,10 @@ column by column. With W, S and Q the sums over parties,
 Deviations are taken from a point near the mean, so few digits are lost however far from zero the
 data lie. All that parties send adds up: nobody needs to see a single party's.
 
-Sent by a party: d + 1 numbers, then 2 d + 1. One of fewer rows than its minimum count sends zeros.
+Where a party's rows are means of cells, Q_i has the scatter about these means too: mean and
+variance are then those of the rows in cells, not of their means.
+
+Sent by a party: d + 1 numbers, then 2 d + 1.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from typing import ClassVar
 import numpy as np
 
 from unpooled.data.parties import PartyData
-from unpooled.messages.message import Ask, Summary
+from unpooled.messages.message import Ask
 from unpooled.messages.release import COLUMNS, FINITE, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared.centroids import refuse_no_replies
-from unpooled.protocols.star.shared.weighted_sums import used_weights, weighted_sum
+from unpooled.protocols.star.shared.weighted_sums import weighted_sum
 from unpooled.types import Body, FloatArray
 
 
@@ -93,12 +96,13 @@ class Moments(StarProtocol):
 
     def moments(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """The party's own sums, about zero or about the origin that was asked for."""
-        weights, groups, remark = used_weights(data)
-        reply = {"weight": np.array([weights.sum()])}
+        reply = {"weight": np.array([data.weights.sum()])}
         if "origin" not in body:
-            reply["sums"] = weighted_sum(data, weights, lambda rows: rows)
+            reply["sums"] = weighted_sum(data, lambda rows: rows)
         else:
             origin: FloatArray = body["origin"]
-            reply["sums"] = weighted_sum(data, weights, lambda rows: rows - origin)
-            reply["squares"] = weighted_sum(data, weights, lambda rows: np.square(rows - origin))
-        return Summary(reply, groups, remark), {}
+            reply["sums"] = weighted_sum(data, lambda rows: rows - origin)
+            reply["squares"] = weighted_sum(data, lambda rows: np.square(rows - origin))
+            if data.scatter is not None:
+                reply["squares"] += data.scatter
+        return reply, {}

@@ -63,6 +63,9 @@ class Standardise(Preparation):
             )
         return rows
 
+    def scatter(self, scatter: FloatArray, parameters: Body) -> FloatArray | None:
+        return scatter / np.square(parameters[SCALE])
+
     def in_columns(self, centers: FloatArray, parameters: Body) -> FloatArray | None:
         return in_units(centers, parameters[MEAN], parameters[SCALE])
 

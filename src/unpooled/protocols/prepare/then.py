@@ -68,6 +68,10 @@ class Preparation(ABC):
     def transform(self, rows: FloatArray, parameters: Body) -> FloatArray:
         """The mapped rows, each by itself; ProtocolError if nothing can be mapped so."""
 
+    def scatter(self, scatter: FloatArray, parameters: Body) -> FloatArray | None:
+        """The scatter within cells (:class:`PartyData`) as it is of mapped rows, where known."""
+        return None
+
     def in_columns(self, centers: FloatArray, parameters: Body) -> FloatArray | None:
         """Centres of mapped rows in the columns' own units; None if they lie in another space."""
         return None
@@ -97,6 +101,10 @@ class Prepared(StarProtocol):
     @abstractmethod
     def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
         """The mapped rows."""
+
+    def mapped_scatter(self, scatter: FloatArray, parameters: Body) -> FloatArray | None:
+        """The scatter within cells as it is of mapped rows, where known."""
+        return None
 
     def in_columns(self, result: Body) -> FloatArray | None:
         return None
@@ -142,14 +150,16 @@ class Prepared(StarProtocol):
             rest = {name: value for name, value in body.items() if name not in names}
             parameters = {name: body[name] for name in names}
             rows = MappedRows(data.rows, lambda own: self.embed(own, parameters), self.n_components)
-            store = data.store.setdefault(_INNER, {})
+            within = data.scatter
+            if within is not None:
+                within = self.mapped_scatter(within, parameters)
+            own = replace(data, scatter=within, store=data.store.setdefault(_INNER, {}))
             if not self.keeps_rows:
-                return step(replace(data, rows=rows, store=store), state, rest, rng)
+                return step(replace(own, rows=rows), state, rest, rng)
             key = _digest(parameters)
             if data.store.get("mapped by") != key:
                 data.store.update({"mapped by": key, "mapped rows": rows.all()})
-            kept = data.store["mapped rows"]
-            return step(replace(data, rows=kept, store=store), state, rest, rng)
+            return step(replace(own, rows=data.store["mapped rows"]), state, rest, rng)
 
         return answer
 
@@ -184,6 +194,16 @@ class Then(Prepared):
         return self.preparation.n_columns
 
     @property
+    def needs_rows(self) -> bool:  # type: ignore[override]
+        """As the inner one."""
+        return self.inner.needs_rows
+
+    @property
+    def on_cells(self) -> str:  # type: ignore[override]
+        """As the inner one."""
+        return self.inner.on_cells
+
+    @property
     def keeps_rows(self) -> bool:  # type: ignore[override]
         """Whether mapped rows are kept in memory."""
         return self.preparation.keeps_rows
@@ -201,6 +221,9 @@ class Then(Prepared):
 
     def embed(self, rows: FloatArray, parameters: Body) -> FloatArray:
         return self.preparation.transform(rows, parameters)
+
+    def mapped_scatter(self, scatter: FloatArray, parameters: Body) -> FloatArray | None:
+        return self.preparation.scatter(scatter, parameters)
 
     def in_columns(self, result: Body) -> FloatArray | None:
         centers = self.inner.in_columns(result)

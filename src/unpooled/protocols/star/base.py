@@ -6,11 +6,11 @@ cut short resumes by replaying the recorded answers. No two questions of a run h
 and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
-state)``. The reply is named arrays; if they disclose sums or counts, they come in a
-:class:`unpooled.messages.Summary` with their row groups, since the ``deployment`` policy refuses
-sums of which nothing is known. A party's process may die between two messages, so what it remembers
-is in ``state``, named arrays like everything else, and its random numbers are made afresh for every
-question, from the seed, the party's number and the question's name.
+state)``. The reply is named arrays. Steps are handed rows with weights and never ask what these
+are: under the ``deployment`` policy they are means of cells. A party's process may die between two
+messages, so what it remembers is in ``state``, named arrays like everything else, and its random
+numbers are made afresh for every question, from the seed, the party's number and the question's
+name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from unpooled.data.parties import PartyData
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, AtMost, Release
 from unpooled.types import Body, FloatArray
 
-Answer: TypeAlias = tuple[Body | Summary, Body]
+Answer: TypeAlias = tuple[Body, Body]
 Step: TypeAlias = Callable[[PartyData, Body, Body, np.random.Generator], Answer]
 Coordinator: TypeAlias = Generator[Ask | Note, Any, Body]
 """Is sent ``{party: body}``, or an :class:`unpooled.messages.aggregate.Aggregate` where the release
@@ -40,6 +40,11 @@ class StarProtocol(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     """Rises whenever a party of the old and a coordinator of the new one could not talk."""
+    needs_rows: ClassVar[bool] = False
+    """Whether nothing comes of it but from the rows themselves (networks that learn from them): a
+    policy with a minimum count refuses it then, unless the party's owner allows it by name."""
+    on_cells: ClassVar[str] = ""
+    """What to expect where rows are means of cells, if that is not what it does on rows."""
 
     @property
     @abstractmethod

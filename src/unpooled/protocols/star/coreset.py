@@ -18,7 +18,7 @@ Together the parties send sum over i of 1 + (t_i + k_i)(d + 1) numbers, where th
 A question is the same for all parties, so allotments are sent under a digest of the party's name.
 That lets every party see the others' t_i, about t M_i / M; in the paper all M_i are public.
 
-Every row drawn leaves as it is, so the ``deployment`` policy refuses this protocol.
+Every row drawn leaves as it is; where a party is its cells, these are means of cells.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from unpooled.kernels.lloyd.coreset import (
     shares,
     without_negatives,
 )
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.types import Array, Body, FloatArray, PartyId, all_rows
@@ -139,8 +139,7 @@ class CoresetKMeans(StarProtocol):
         else:
             centers = self._cluster(rows, weights, rng).centers
             cost = float((weights * row_costs(rows, centers, self._power)[0]).sum())
-        together = np.where(data.weights > 0, 0, -1)
-        return Summary({"cost": np.array([cost])}, together), {"centers": centers}
+        return {"cost": np.array([cost])}, {"centers": centers}
 
     def _coreset(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator

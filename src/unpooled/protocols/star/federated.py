@@ -1,8 +1,8 @@
 """Federated k-means: Lloyd's iteration on all parties' rows from sums and counts.
 
 The centres of every round are those of Lloyd's iteration on the pooled rows from the same start
-(:mod:`unpooled.protocols.star.shared.sums` is one round, and says what becomes of empty clusters,
-and of parties with a minimum count). It ends when no centre moves by more than ``tol`` times the
+(:mod:`unpooled.protocols.star.shared.sums` is one round, and says what becomes of empty clusters).
+It ends when no centre moves by more than ``tol`` times the
 root mean square distance of a row to its centre, or after ``max_rounds``; with ``tol=0`` when
 nothing moves at all.
 
@@ -105,7 +105,7 @@ class FederatedKMeans(StarProtocol):
         while not converged and number < self.max_rounds:
             reply = yield Ask("sums", {"centers": centers}, first + number)
             total, counts, scatter = (reply[field] for field in sums.FIELDS)
-            if not counts.any():  # every party holds back everything
+            if not counts.any():  # no party has anything to say
                 refuse_no_replies(number)
                 number += 1
                 break

@@ -21,10 +21,6 @@ aligns their indices first, by optimal matching as in matched averaging, weighte
 rounds go by index. A party with fewer than K distinct rows has as many centres in round 0, and
 afterwards centres that stay where they were sent to it.
 
-A party whose policy has a minimum count of m puts its rows, once, into groups of at least m
-(k-means with n / 2m clusters; rows of smaller ones are left out), and from then on works with the
-groups' means in place of its rows: whatever it answers to whatever it is asked follows from them.
-
 Sent by a party: K (d + 1) numbers a round (in round 0: d + 1 for each centre it found).
 """
 
@@ -41,12 +37,12 @@ from unpooled.data.parties import PartyData
 from unpooled.kernels.assignment.centers import movement
 from unpooled.kernels.linalg.segments import means_or_keep
 from unpooled.kernels.lloyd.fuzzy import fuzzy_c_means
-from unpooled.kernels.lloyd.kmeans import cluster, renumbered
+from unpooled.kernels.lloyd.kmeans import cluster
 from unpooled.kernels.lloyd.matching import matched, matched_mean
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, AtMost, Release
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared.centroids import gathered, groups, received
+from unpooled.protocols.star.shared.centroids import gathered, received
 from unpooled.types import Body, FloatArray, PartyId, all_rows
 
 MERGES = ("average", "kmeans")
@@ -102,7 +98,7 @@ class FuzzyCMeans(StarProtocol):
             moved = _movement(centers, fresh)
             yield Note(number, {"movement": np.array(moved)})
             converged = moved <= self.tol * pdist(fresh).max(initial=0.0)
-            # Where parties hold back centres, a round may tell of fewer of them than the last.
+            # Where parties come and go, a round may tell of fewer of them than the last.
             centers = fresh if len(fresh) >= len(centers) else centers
         return {
             "centers": centers,
@@ -134,16 +130,15 @@ class FuzzyCMeans(StarProtocol):
 
     def begin(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Fuzzy c-means from a start of the party's own."""
-        known = _known(data, state, rng)
-        start = cluster(known["rows"], known["weights"], self.n_clusters, 1, rng).centers
-        return self._answer(data, known, start)
+        start = cluster(all_rows(data.rows), data.weights, self.n_clusters, 1, rng).centers
+        return self._answer(data, start)
 
     def go_on(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """Fuzzy c-means from the global centres."""
-        return self._answer(data, _known(data, state, rng), body["centers"])
+        return self._answer(data, body["centers"])
 
-    def _answer(self, data: PartyData, known: Body, start: FloatArray) -> Answer:
-        rows, weights = known["rows"], known["weights"]
+    def _answer(self, data: PartyData, start: FloatArray) -> Answer:
+        rows, weights = all_rows(data.rows), data.weights
         centers, support = np.zeros_like(start), np.zeros(len(start))
         if len(rows) and len(start):
             extent = float(np.ptp(rows, axis=0).max())
@@ -151,25 +146,7 @@ class FuzzyCMeans(StarProtocol):
             centers, support = fuzzy_c_means(
                 rows, weights, start, self.fuzzifier, steps, _LOCAL_TOL * extent
             )
-        reply = {"centers": centers, "support": support}
-        if data.min_count <= 1:
-            return Summary(reply, np.arange(len(data.rows))), {}  # any row may stand out in it
-        remark = f"{len(rows)} means of groups of rows stand for {len(data.rows)} rows"
-        return Summary(reply, known["groups"], remark), known
-
-
-def _known(data: PartyData, state: Body, rng: np.random.Generator) -> Body:
-    """The rows that a party works with, or the means that stand for them."""
-    if data.min_count <= 1:
-        return {"rows": all_rows(data.rows), "weights": data.weights}
-    if state:
-        return state
-    found, kept = groups(data, rng)
-    return {
-        "rows": found.centers[kept],
-        "weights": found.counts[kept],
-        "groups": renumbered(found.labels, kept),
-    }
+        return {"centers": centers, "support": support}, {}
 
 
 def _movement(before: FloatArray, after: FloatArray) -> float:

@@ -37,13 +37,7 @@ from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of
 from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.release import Release
 from unpooled.protocols.star.base import Answer
-from unpooled.protocols.star.shared.centroids import (
-    CentroidsProtocol,
-    releasable,
-    release,
-    spread_out,
-    summary,
-)
+from unpooled.protocols.star.shared.centroids import CentroidsProtocol, release, spread_out
 from unpooled.types import Body, FloatArray, all_rows
 
 
@@ -73,8 +67,7 @@ class KFED(CentroidsProtocol):
         found = awasthi_sheffet(
             all_rows(data.rows), data.weights, self.local_clusters, self.n_init, rng
         )
-        kept = releasable(found, data)
-        return summary({"centroids": found.centers[kept]}, found, kept), {}
+        return {"centroids": found.centers}, {}
 
 
 def awasthi_sheffet(

@@ -20,11 +20,9 @@ more costs little. Which of k centres is nearest to a row depends on its project
 alone, k - 1 columns, while rows of many columns lie far apart in all the others. So finer clusters
 are made in the first max(20, 2 k) principal components of the party's rows; what is sent are means
 of whole rows as ever. With k local clusters the cost is about 1 % above that of pooled k-means,
-with the default a third of it or less. A party with a minimum count, or that sends radii, makes k
-by default: of finer clusters more are too small to leave, and the rows lost with them cost more
-than is gained. With ``trim`` it is 3 k, since outliers take centroids of their own.
-``local_clusters=None`` lets every party choose 2 n^½ for its n rows: parties need not know k, the
-coordinator decides. A minimum count leaves room for fewer, but never for fewer than k.
+with the default a third of it or less. A party that sends radii makes k by default. With ``trim``
+it is 3 k, since outliers take centroids of their own. ``local_clusters=None`` lets every party
+choose 2 n^½ for its n rows: parties need not know k, the coordinator decides.
 
 **k unknown (``n_clusters=None``)**: the coordinator tries 1..``max_clusters`` and takes the number
 with the least BIC for round Gaussians of one variance (X-means, Pelleg & Moore 2000). Parties also
@@ -41,14 +39,13 @@ radii being noise. Parties of unlike size count alike, so expect worse centres t
 **Refinement (``refine=True``)**: one exact Lloyd round on all rows
 (:mod:`unpooled.protocols.star.shared.sums`).
 
-Decided here: a party with fewer distinct rows than k' sends each; one whose policy has a minimum
-count leaves out smaller clusters (dropping their rows did better than handing them to the next
-cluster). If fewer than k distinct centroids arrive, there are as many centres, and the estimator
-warns.
+Decided here: a party with fewer distinct rows than k' sends each. If fewer than k distinct
+centroids arrive, there are as many centres, and the estimator warns. Where rows are means of cells,
+Q_j has the cells' own scatter in it, of which a party knows the total: each has its share by
+weight.
 
 Sent by a party: d + 1 numbers for each of at most k' centroids (d + 2 with ``n_clusters=None``),
-by default at most max(3 k, 64) (d + 1), or k (d + 1) with a minimum count; with ``refine``
-k (d + 2) more.
+by default at most max(3 k, 64) (d + 1); with ``refine`` k (d + 2) more.
 """
 
 from __future__ import annotations
@@ -73,17 +70,10 @@ from unpooled.kernels.lloyd.trimmed import trimmed_cluster
 from unpooled.messages.aggregate import Aggregate
 from unpooled.messages.message import Ask
 from unpooled.messages.release import AtMost, Release
-from unpooled.privacy.row_groups import room
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
 from unpooled.protocols.star.shared import sums
-from unpooled.protocols.star.shared.centroids import (
-    CENTROIDS_ASK,
-    ask_for_centroids,
-    releasable,
-    release,
-    summary,
-)
-from unpooled.types import Body, FloatArray, all_rows
+from unpooled.protocols.star.shared.centroids import CENTROIDS_ASK, ask_for_centroids, release
+from unpooled.types import Array, Body, FloatArray, all_rows
 
 SENT = ("counts", "radii")
 LOCAL_PER_CENTER = 3
@@ -93,6 +83,7 @@ _FINE = 64
 _COMPONENTS = 20
 """Principal components that finer clusters are made in, or 2 k if these are more."""
 _LEAST_FOR_RADII = 10
+_TINY = np.finfo(float).tiny
 _STARTS = (10, 100)
 _WORK = 4_000_000
 """Points x clusters x starts at the coordinator, within the bounds above: about a second."""
@@ -176,26 +167,22 @@ class OneShotKMeans(StarProtocol):
 
     def _local(self, data: PartyData, rows: FloatArray, rng: np.random.Generator) -> Clustering:
         """Clusters of the party's rows, finer ones in the principal components of these."""
-        wanted = self._wanted(len(rows), data.min_count)
+        wanted = self._wanted(len(rows))
         leading, k = rows, self.n_clusters or 1
         if self.finer and wanted > k and distinct_rows(rows, wanted) is None:
             leading = principal_coordinates(rows, data.weights, max(_COMPONENTS, 2 * k))
         found = cluster(leading, data.weights, wanted, self.n_init, rng)
         return found if leading is rows else means_of(rows, data.weights, found.labels)
 
-    def _wanted(self, n_rows: int, min_count: int) -> int:
-        """How many clusters a party looks for, 2 n^½ if it is left to it.
-
-        Clusters beyond ``n_clusters`` are no use if they are too small to be sent.
-        """
-        most = room(n_rows, min_count)
-        if self.local_clusters is None or self.n_clusters is None:
-            return self.local_clusters or max(1, min(ceil(2 * sqrt(n_rows)), most))
-        if self.finer:
-            small_may_leave = min_count <= 1 and self.send == "counts"
-            finer = max(self.local_clusters, min(n_rows // 3, _FINE))
-            return finer if small_may_leave else self.n_clusters
-        return min(self.local_clusters, max(self.n_clusters, most))
+    def _wanted(self, n_rows: int) -> int:
+        """How many clusters a party looks for, 2 n^½ if it is left to it."""
+        if self.local_clusters is None:
+            return max(1, min(ceil(2 * sqrt(n_rows)), n_rows))
+        if not self.finer or self.n_clusters is None:
+            return self.local_clusters
+        if self.send == "radii":
+            return self.n_clusters
+        return max(self.local_clusters, min(n_rows // 3, _FINE))
 
     def centroids(
         self, data: PartyData, state: Body, body: Body, rng: np.random.Generator
@@ -203,21 +190,19 @@ class OneShotKMeans(StarProtocol):
         """The party's own k-means."""
         rows = all_rows(data.rows)
         found = self._local(data, rows, rng)
-        kept = releasable(found, data)
-        if self.send == "radii":
-            sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
-            kept = kept[sizes[kept] >= _LEAST_FOR_RADII]
-        reply = {"centroids": found.centers[kept]}
+        if self.send == "counts" and self.n_clusters is not None:
+            return {"centroids": found.centers, "counts": found.counts}, {}
+        scatter = scatter_of(rows, data.weights, found)
+        if data.scatter is not None:
+            scatter += found.counts * (data.scatter.sum() / max(data.weights.sum(), _TINY))
         if self.send == "counts":
-            reply["counts"] = found.counts[kept]
-        if self.send == "radii" or self.n_clusters is None:
-            scatter = scatter_of(rows, data.weights, found)[kept]
-            if self.send == "radii":
-                reply["radii"] = np.sqrt(scatter / found.counts[kept])
-            else:
-                reply["scatter"] = scatter
-        answer = summary(reply, found, kept)
-        return answer, sums.atoms_after(data, answer.row_groups)
+            return {"centroids": found.centers, "counts": found.counts, "scatter": scatter}, {}
+        sizes: Array = found.counts  # a cell is many rows
+        if data.scatter is None:
+            sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(found.centers))
+        kept = sizes >= _LEAST_FOR_RADII
+        radii = np.sqrt(scatter[kept] / found.counts[kept])
+        return {"centroids": found.centers[kept], "radii": radii}, {}
 
 
 def _weights_from_radii(reply: Aggregate) -> FloatArray:
@@ -226,7 +211,7 @@ def _weights_from_radii(reply: Aggregate) -> FloatArray:
     for radii in reply.by_party("radii"):
         floor = 1e-3 * radii.max(initial=0.0) or 1.0
         weights = np.maximum(radii, floor) ** -2.0
-        parts.append(weights / max(weights.sum(), np.finfo(float).tiny))
+        parts.append(weights / max(weights.sum(), _TINY))
     return np.concatenate(parts)
 
 

@@ -73,7 +73,8 @@ that do not agree.
 exact sums and weights of every cluster to all of its neighbours. What it adds later can be solved
 for by whoever hears it and all of its neighbours, and in most cases by its neighbours alone. Where
 a single row changes cluster, that is a row. By tree, the parent reads the sums of a whole branch:
-exactly those of a user that has no children. No minimum count can be kept here.
+exactly those of a user that has no children. Under the ``deployment`` policy rows are means of
+cells, so what can be solved for are cells.
 """
 
 from unpooled.protocols.mesh.gossip.protocol import GossipKMeans

@@ -234,6 +234,6 @@ def _refuse_nothing_sent(roots: BoolArray) -> None:
     """Refuses a start for which no user could send a cluster; ``roots`` have nothing to merge."""
     if roots.any():
         raise ProtocolError(
-            "No user sent anything about its rows: each has fewer of them in every cluster than "
-            "its policy's minimum count; ask for fewer clusters or have the minimum lowered."
+            "No user sent anything about its rows: each has fewer persons than its policy's "
+            "minimum count; find users with more, or have the minimum lowered."
         )

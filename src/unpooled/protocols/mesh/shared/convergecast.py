@@ -14,10 +14,9 @@ the messages of all m users together, since one process may hold them all; but a
 that has more, because its branch is large or since faults have made another tree, finds as many as
 there is room for among them by weighted k-means. So no user sends more than 6 L (d + 1) numbers.
 
-**What leaves.** Means and weights of clusters of at least ``min_count`` rows each, under the user's
-policy, and the spread of the user's rows if they are that many. With ``min_count`` 1 rows may
-leave: the mean of one row is that row. A parent receives the clusters of every user below it as
-these made them, and their order tells which branch they are from.
+**What leaves.** Means and weights of clusters, and the spread of the user's rows. The mean of one
+row is that row. A parent receives the clusters of every user below it as these made them, and their
+order tells which branch they are from.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from unpooled.kernels.lloyd.kmeans import Clustering, cluster, means_of
 from unpooled.losses import Loss
 from unpooled.messages.message import Post
 from unpooled.parallel import in_chunks
-from unpooled.privacy.row_groups import room, sendable
 from unpooled.protocols.mesh.base import Block, Peer
 from unpooled.protocols.mesh.shared.global_bounds import OWN_VALUES
 from unpooled.protocols.mesh.shared.spanning_tree import BreadthFirstTree, missed_neighbours
@@ -188,10 +186,9 @@ def _local_clusters(block: Block, n_clusters: int, n_init: int, loss: Loss) -> l
         rng = np.random.default_rng([block.seed, int(block.neighbourhood.users[i]), 0])
         own = parties[i]
         fine = max(_PER_CENTER * n_clusters, ceil(3 * sqrt(len(own.rows))))
-        wanted = min(most, fine, max(1, room(len(own.rows), block.min_count)))
+        wanted = min(most, fine)
         found = weighted_kmeans(block, all_rows(own.rows), own.weights, wanted, n_init, loss, rng)
-        kept = sendable(found.labels, own.weights, len(found.centers), block.min_count)
-        clusters[i] = Clusters(found.centers[kept], found.counts[kept])
+        clusters[i] = Clusters(found.centers, found.counts)
 
     def summarise_all(users: slice) -> None:
         for i in range(users.start, users.stop):
@@ -205,10 +202,9 @@ def _local_clusters(block: Block, n_clusters: int, n_init: int, loss: Loss) -> l
 
 
 def _own_spread(block: Block, n_clusters: int) -> FloatArray:
-    """How far each user's rows spread; 0 where they are too few to say so."""
+    """How far each user's rows spread."""
     nowhere = np.zeros((len(block), n_clusters, block.parties.n_features))
-    own_spread = OWN_VALUES["spread"](block, nowhere)[:, 0]
-    return np.where(block.parties.sizes >= block.min_count, own_spread, 0.0)
+    return OWN_VALUES["spread"](block, nowhere)[:, 0]
 
 
 def weighted_kmeans(

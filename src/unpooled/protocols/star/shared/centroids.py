@@ -11,13 +11,11 @@ from scipy.spatial.distance import cdist
 
 from unpooled.data.parties import PartyData
 from unpooled.errors import ProtocolError
-from unpooled.kernels.lloyd.kmeans import Clustering, cluster, renumbered
 from unpooled.messages.aggregate import Aggregate
-from unpooled.messages.message import Ask, Note, Summary
+from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import COLUMNS, FINITE, AtMost, Disclosure, Release
-from unpooled.privacy.row_groups import sendable
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.types import Array, Body, FloatArray, IntArray, PartyId, all_rows
+from unpooled.types import Body, FloatArray, PartyId
 
 CENTROIDS_ASK = Release("centroids", (), ("model",), "nothing but the question")
 
@@ -81,28 +79,6 @@ def received(n_centroids: int) -> Note:
     return Note(0, {"received": np.array(n_centroids)})
 
 
-def releasable(clustering: Clustering, data: PartyData) -> IntArray:
-    """The numbers of the clusters that the party's minimum count lets it send."""
-    return sendable(clustering.labels, data.weights, len(clustering.centers), data.min_count)
-
-
-def groups(data: PartyData, rng: np.random.Generator) -> tuple[Clustering, IntArray]:
-    """Groups of close rows, twice as large as the minimum count on average; and the sendable ones.
-
-    A party that is asked again and again about single clusters answers about these instead.
-    """
-    n_groups = max(1, len(data.rows) // (2 * data.min_count))
-    found = cluster(all_rows(data.rows), data.weights, n_groups, 1, rng)
-    return found, releasable(found, data)
-
-
-def summary(body: Mapping[str, Array], clustering: Clustering, kept: IntArray) -> Summary:
-    """The answer about the clusters ``kept``, and its row groups."""
-    held_back = len(clustering.centers) - len(kept)
-    remark = f"{held_back} of {len(clustering.centers)} clusters held back: too few rows"
-    return Summary(dict(body), renumbered(clustering.labels, kept), remark if held_back else "")
-
-
 def gathered(replies: Mapping[PartyId, Body], field: str) -> FloatArray:
     """The parties' arrays, one below the other in party order."""
     return np.concatenate([reply[field] for reply in replies.values()])
@@ -112,8 +88,8 @@ def refuse_no_replies(received: int) -> None:
     """Nothing comes of nothing."""
     if received == 0:
         raise ProtocolError(
-            "No party sent anything about its rows: each has fewer of them in every cluster than "
-            "its policy's minimum count; ask for fewer local clusters or have the minimum lowered."
+            "No party sent anything about its rows: each has fewer persons than its policy's "
+            "minimum count; find parties with more, or have the minimum lowered."
         )
 
 

@@ -2,16 +2,12 @@
 
 On one table such a start takes rows for centres, and asking parties for rows would give these away.
 Here every party draws rows at home, by k-means++ or at random, hands each of its rows to the
-nearest of them, and sends the mean and the number of rows of every cell, once: a sketch of its
-table. The coordinator draws K of all parties' cell means, weighted by their counts, in the same
-way; or a function is given the cell means in place of the rows and returns K centres. It does so as
-often as starts are wanted, from one sketch: cells of several sketches would overlap, and by what
-they have not in common tell of fewer rows than a party's minimum count.
+nearest of them, and sends the mean and the number of rows of every such group, once: a sketch of
+its table. The coordinator draws K of all parties' means, weighted by their counts, in the same way;
+or a function is given these means in place of the rows and returns K centres. It does so as
+often as starts are wanted, from one sketch.
 
-A sketch has 10 K cells, fewer where a party's rows or its minimum count do not suffice for them,
-but K at least. Of these, cells that are too small are left out.
-
-Sent by a party: d + 1 numbers for each of at most 10 K cells.
+Sent by a party: d + 1 numbers for each of at most 10 K groups.
 """
 
 from __future__ import annotations
@@ -28,22 +24,14 @@ from unpooled.kernels.lloyd.kmeans import Clustering, distinct_rows, means_of
 from unpooled.kernels.lloyd.seeding import Seeding
 from unpooled.messages.message import Ask, Note
 from unpooled.messages.release import AtMost, Release
-from unpooled.privacy.row_groups import room
 from unpooled.protocols.star.base import Answer, Coordinator, StarProtocol, Step
-from unpooled.protocols.star.shared import sums
-from unpooled.protocols.star.shared.centroids import (
-    CENTROIDS_ASK,
-    ask_for_centroids,
-    releasable,
-    release,
-    summary,
-)
+from unpooled.protocols.star.shared.centroids import CENTROIDS_ASK, ask_for_centroids, release
 from unpooled.types import Body, FloatArray, all_rows
 
 NAMES = ("k-means++", "random")
 DrawCenters: TypeAlias = Callable[[FloatArray, int, np.random.RandomState], FloatArray]
 """What makes ``n_clusters`` centres of rows, as scikit-learn's k-means calls it."""
-_CELLS = 10
+_GROUPS = 10
 """Times K."""
 
 
@@ -59,7 +47,7 @@ class DrawnStarts(StarProtocol):
     @property
     def releases(self) -> tuple[Release, ...]:
         why = "means and numbers of the rows nearest to drawn ones"
-        return (release(_CELLS * self.n_clusters, why, ("counts",), ("sums", "counts")),)
+        return (release(_GROUPS * self.n_clusters, why, ("counts",), ("sums", "counts")),)
 
     @property
     def asks(self) -> tuple[Release, ...]:
@@ -72,14 +60,14 @@ class DrawnStarts(StarProtocol):
 
     @property
     def steps(self) -> Mapping[str, Step]:
-        return {"centroids": self.cells}
+        return {"centroids": self.sketch}
 
     def coordinator(self, rng: np.random.Generator) -> Coordinator:
         starts = yield from self.drawn(rng)
         return {"centers": starts[0]}
 
     def drawn(self, rng: np.random.Generator) -> Generator[Ask | Note, Any, list[FloatArray]]:
-        """The starts, each of K centres or as many as parties' cells differ."""
+        """The starts, each of K centres or as many as parties' means differ."""
         reply = yield from ask_for_centroids()
         points, weights = reply["centroids"], reply["counts"]
         if isinstance(self.draw, str):
@@ -90,23 +78,19 @@ class DrawnStarts(StarProtocol):
         seeds = [int(rng.integers(2**31 - 1)) for _ in range(self.n_starts)]
         return [self.draw(points, self.n_clusters, np.random.RandomState(s)) for s in seeds]
 
-    def cells(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
+    def sketch(self, data: PartyData, state: Body, body: Body, rng: np.random.Generator) -> Answer:
         """The party's sketch."""
-        most = max(self.n_clusters, room(len(data.rows), data.min_count))
         how = self.draw if isinstance(self.draw, str) else NAMES[0]
-        found = _sketch(data, min(_CELLS * self.n_clusters, most), how, rng)
-        kept = releasable(found, data)
-        reply = {"centroids": found.centers[kept], "counts": found.counts[kept]}
-        answer = summary(reply, found, kept)
-        return answer, sums.atoms_after(data, answer.row_groups)
+        found = _sketch(data, _GROUPS * self.n_clusters, how, rng)
+        return {"centroids": found.centers, "counts": found.counts}, {}
 
 
-def _sketch(data: PartyData, n_cells: int, how: str, rng: np.random.Generator) -> Clustering:
+def _sketch(data: PartyData, n_groups: int, how: str, rng: np.random.Generator) -> Clustering:
     """Means and counts of the rows nearest to each of the rows drawn."""
     rows, there = all_rows(data.rows), data.weights > 0
     labels = np.full(len(rows), -1, dtype=np.int64)
     if there.any():
-        seeds = _drawn(rows[there], data.weights[there], n_cells, how, rng)
+        seeds = _drawn(rows[there], data.weights[there], n_groups, how, rng)
         labels[there] = label(rows[there], seeds)
     return means_of(rows, data.weights, labels)
 
