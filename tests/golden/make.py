@@ -22,7 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tests import tables
 from tests.conformance.test_protocols import BESIDE
 from tests.network.site import Authority
-from tests.network.test_equal import _over_tls, _parties
+from tests.network.test_equal import _parties
+from tests.network.tls import over_tls
 from tests.processors.fits import models
 from unpooled.errors import UnpooledError
 from unpooled.messages.codec import encode
@@ -78,13 +79,13 @@ def deep() -> dict[str, np.ndarray]:
     return _kept("DeepFeCA | fit", result, found.traffic_)
 
 
-def over_tls() -> dict[str, np.ndarray]:
+def of_networks() -> dict[str, np.ndarray]:
     """Results of every protocol over TLS, and what everybody's ledger says has left."""
     found: dict[str, np.ndarray] = {}
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority.new(Path(folder) / "keys")
         for i, (name, protocol) in enumerate(TABLE.items()):
-            network = _over_tls(Path(folder) / str(i), authority, protocol, _parties())
+            network = over_tls(Path(folder) / str(i), authority, protocol, _parties())
             try:
                 network.finish()
             finally:
@@ -111,5 +112,5 @@ def _kept(key: str, result: Any, traffic: Any) -> dict[str, np.ndarray]:
 if __name__ == "__main__":
     everything = {**in_process(), **estimators()}
     if "--tls" in sys.argv:
-        everything |= {**deep(), **over_tls()}
+        everything |= {**deep(), **of_networks()}
     np.savez_compressed(sys.argv[1], **everything)

@@ -206,7 +206,8 @@ class Site:
             words = ["party" if self.star else "peer", str(plan or self.plan), "--name", name]
             words += ["--data", str(data)]
             own = self.folder / f"{name}.toml"
-            own.write_text(f'memory = "memory"\n{self.own}')
+            memory = "" if "memory = " in self.own else 'memory = "memory"\n'
+            own.write_text(memory + self.own)
             words += ["--own", str(own)]
         to = self.folder / f"{name}.run"
         out, err = self.folder / f"{name}.out", self.folder / f"{name}.err"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -28,7 +28,9 @@ from unpooled.privacy.policy import STUDY, Deployment, Policy
 from unpooled.protocols.prepare.standardise import MEAN, SCALE
 from unpooled.testing.attacks.differencing import one_run, recovered_of
 from unpooled.testing.attacks.outcome import Outcome
+from unpooled.testing.attacks.prominent import outlier
 from unpooled.testing.attacks.rerun import gives_away, one_patient
+from unpooled.testing.attacks.sent_rows import sent_rows
 from unpooled.testing.attacks.target import Said, Target, Transcript
 
 
@@ -88,6 +90,7 @@ class OverTLS(Target):
         self, parties: Parties, policy: Policy, *, seed: int = 0, **parameters: Any
     ) -> Transcript:
         assert self.authority is not None
+        parties = replace(parties, names=tuple(f"P{name}" for name in parties.names))
         protocol, folder = self.protocol(parties, **parameters), Path(mkdtemp(dir=self.folder))
         options: dict[str, Any] = {"kind": Overheard, "policy": policy, "seed": seed}
         network = over_tls(folder, self.authority, protocol, parties, **options)
@@ -99,17 +102,21 @@ class OverTLS(Target):
         return network.transcript
 
 
+ON_A_NETWORK = (one_run, one_patient, outlier, sent_rows)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*FIRST, *OTHERS])
 def test_every_method_keeps_its_rows_over_tls(
     name: str, authority: Authority, tmp_path: Path
 ) -> None:
-    """One run, and the same plan again after a patient was added, removed and corrected."""
+    """One run, one with an outlier, and the plan again after a patient was added, removed and
+    corrected."""
     target = OverTLS(sample(name).make, folder=tmp_path, authority=authority)
 
     def attacked(policy: Policy) -> list[Outcome]:
         tables = clusters((45, 30, 40))
-        return [attack(target, tables, policy) for attack in (one_run, one_patient)]
+        return [attack(target, tables, policy) for attack in ON_A_NETWORK]
 
     if name not in NOT_READ:
         assert any(outcome.rows_recovered for outcome in attacked(STUDY))

@@ -16,6 +16,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from tests.network.hosts import Hosts, Program, ended, obstacle, prepare, ring, until
+from tests.network.site import STUDY
 from unpooled.data.parties import Parties
 from unpooled.deploy.plan_file import read_plan
 from unpooled.kernels.assignment.nearest import nearest
@@ -207,7 +208,8 @@ def plan(
         "patience": PATIENCE,
         "parameters": {"max_rounds": 9000, **parameters},
     }
-    return prepare(hosts, folder, content, rows)
+    # Under deployment the rows would be means of cells, among which clusters are not apart.
+    return prepare(hosts, folder, content, rows, STUDY)
 
 
 def run(
