@@ -51,10 +51,8 @@ class OfCells(Policy):
         """The means of cells, their weights, and the scatter within."""
         rows = np.asarray(data.rows)
         cells = make_cells(rows, data.weights, self.min_persons)
-        scatter = cells.scatter.sum(axis=0)
-        return replace(
-            data, rows=cells.means, weights=cells.weights, scatter=scatter, admitted=True
-        )
+        numbers = {"rows": cells.means, "weights": cells.weights, "scatter": cells.scatter}
+        return replace(data, **numbers, admitted=True)
 
     def admitted_parties(self, parties: Parties) -> tuple[Parties, dict[str, list[str]]]:
         """The same for the users of a mesh."""

@@ -56,7 +56,11 @@ pytestmark = pytest.mark.usefixtures("flower")
     ],
     ids=lambda protocol: protocol.name,
 )
-def test_the_result_is_the_local_one_bit_for_bit(protocol: StarProtocol, policy: Policy) -> None:
+def test_the_result_is_the_local_one_bit_for_bit(
+    protocol: StarProtocol, policy: Policy, tmp_path: Path
+) -> None:
+    if policy.min_count > 1:
+        policy = policy.with_own(memory=tmp_path)
     agreed = Agreement(protocol, 3, 2, 5)
     notes: list[Note] = []
     run = run_star(Wires(nodes(agreed, policy)), agreed, observe=notes.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,9 +131,13 @@ def test_who_is_not_there_is_left_out_if_the_quorum_allows_it() -> None:
         run_star(Wires({}), TWO, timeout=1.0)
 
 
-def test_refusals_are_told_in_the_party_s_own_words() -> None:
+def test_refusals_are_told_in_the_party_s_own_words(tmp_path: Path) -> None:
     agreed = Agreement(CoresetKMeans(3, 20), 3, 2, 5)
-    for policy in (Deployment(kinds=("sums",)), Deployment(least_parties=4)):
+    memory = str(tmp_path)
+    for policy in (
+        Deployment(kinds=("sums",), memory=memory),
+        Deployment(least_parties=4, memory=memory),
+    ):
         with pytest.raises(PolicyRefusal) as over_flower:
             run_star(Wires(nodes(agreed, policy)), agreed)
         options = simulate.Options(policy=policy)

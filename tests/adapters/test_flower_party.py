@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ from unpooled.adapters.flower.envelope import (
 )
 from unpooled.messages.codec import decode, encode
 from unpooled.messages.message import Ask, Reply
+from unpooled.privacy.cells import make_cells
 from unpooled.privacy.policy import Deployment, Policy, ReleaseRequest
+from unpooled.privacy.site_rows import SiteRows
 from unpooled.protocols.star.feca import FeCA
 from unpooled.protocols.star.federated import FederatedKMeans
 
@@ -51,6 +54,12 @@ def said(node: Node, content: RecordDict) -> PartyReply:
     message = Message(content, 5, MESSAGE_TYPE)
     message.metadata.__dict__["_message_id"] = "one"
     return party_reply_of(node.answer(message))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> dict[str, str]:
+    """A node config that names a folder for cells."""
+    return {"memory": str(tmp_path / "memory")}
 
 
 def west(app_policy: str | Policy = "study", agreed: Agreement = AGREED, **config: Any) -> Node:
@@ -148,7 +157,7 @@ def test_nothing_of_an_exception_leaves(caplog: pytest.LogCaptureFixture) -> Non
         return np.array([[1e300, 2.0]] * 20)
 
     for wrong, kind in ((broken, "ValueError"), (not_finite, "InputError")):
-        node = Node(client_app(AGREED, wrong), {"partition-id": 0, "name": "West"})
+        node = Node(client_app(AGREED, wrong, "study"), {"partition-id": 0, "name": "West"})
         word = said(node, question())
         assert word.text == f"Party West cannot answer ({kind}); its own log says why."
         assert word.status == "failed"
@@ -186,32 +195,36 @@ class Counting:
         return None if request.round == 0 else request.body
 
 
-def test_the_site_has_the_last_word_on_what_leaves() -> None:
-    feca = Agreement(FeCA(3, 3), 3, 2, 5)
+def test_the_site_has_the_last_word_on_what_leaves(tmp_path: Path) -> None:
+    feca, number = Agreement(FeCA(3, 3), 3, 2, 5), count()
     asked = record(Question(feca.digest, 0, [0] * 3, encode(Ask("centroids", {}))))
+
+    def kept() -> dict[str, Any]:
+        return {"memory": str(tmp_path / str(next(number)))}
 
     def centroids(app_policy: str | Policy, **config: Any) -> int:
         word = said(west(app_policy, feca, **config), asked)
         return len(decode(word.answer).body["centroids"])
 
-    assert centroids("deployment") == centroids("study", policy="deployment") == 3
+    assert centroids("deployment", **kept()) == 3
+    assert centroids("study", policy="deployment", **kept()) == 3
     # Of 60 rows, one cell has 31 or more.
-    assert centroids("deployment", **{"min-count": 31}) == 1
-    assert centroids(Deployment(max_rounds=1), **{"min-count": 31}) == 1
-    assert centroids("study", **{"min-count": 31}) == 1
+    assert centroids("deployment", **kept(), **{"min-count": 31}) == 1
+    assert centroids(Deployment(max_rounds=1), **kept(), **{"min-count": 31}) == 1
+    assert centroids("study", **kept(), **{"min-count": 31}) == 1
     assert centroids(Deployment(min_count=31), policy="study") == 3
-    assert said(west(Deployment(max_floats=1)), question()).status == "refused"
+    assert said(west(Deployment(max_floats=1), **kept()), question()).status == "refused"
     assert said(west("study"), question()).status == "answer"
-    assert said(west("deployment"), question()).status == "answer"
-    refused = said(west(Deployment(kinds=("moments",))), question())
+    assert said(west("deployment", **kept()), question()).status == "answer"
+    refused = said(west(Deployment(kinds=("moments",)), **kept()), question())
     assert refused.status == "refused"
     assert "West does not send 'sums'" in refused.text
     odd = said(west(Counting(), **{"min-count": 5}), question())
     assert "min_count=5 goes with the deployment policy only" in odd.text
 
 
-def test_under_deployment_what_leaves_is_of_cells() -> None:
-    answered = decode(said(west("deployment"), question()).answer).body
+def test_under_deployment_what_leaves_is_of_cells(kept: dict[str, str]) -> None:
+    answered = decode(said(west("deployment", **kept), question()).answer).body
     cells = cells_of(TABLES[0], 10, WEIGHTS[0])
     total = (cells.weights[:, None] * cells.means).sum(axis=0)
     assert np.array_equal(answered["total"], total)
@@ -225,17 +238,52 @@ def test_a_run_of_two_is_refused() -> None:
     assert "West takes no part in a run of 2, fewer than its least of 3" in word.text
 
 
-def test_what_was_held_back_is_in_the_site_s_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_held_back_is_in_the_site_s_log(
+    caplog: pytest.LogCaptureFixture, kept: dict[str, str]
+) -> None:
     feca = Agreement(FeCA(3, 3), 3, 2, 5)
     asked = record(Question(feca.digest, 0, [0] * 3, encode(Ask("centroids", {}))))
-    word = said(west("deployment", feca, **{"min-count": 61}), asked)
+    word = said(west("deployment", feca, **kept, **{"min-count": 61}), asked)
     assert "Party West: takes no part: its 60 rows do not make a cell of 61" in caplog.text
     assert word.text == ""
     assert len(decode(word.answer).body["centroids"]) == 0
 
 
-def test_a_site_may_keep_its_cells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a memory its rows could be told apart where they change between runs."""
+def test_without_a_memory_a_site_takes_no_part() -> None:
+    """Its rows could be told apart where they change between runs, or columns do."""
+    word = said(west("deployment"), question())
+    assert word.status == "refused"
+    assert re.search('West takes no part, .* have its owner add memory="FOLDER"', word.text)
+
+
+def test_cells_are_of_the_columns_that_the_site_names(kept: dict[str, str]) -> None:
+    """Whichever of them a run uses; persons are counted, not their rows."""
+    table = np.column_stack([TABLES[0], TABLES[0][:, 0] ** 2])
+    persons = [str(i // 2) for i in range(len(table))]
+    site = SiteRows(("a", "b", "c"), table, WEIGHTS[0], persons=persons)
+    cells = make_cells(table, WEIGHTS[0], 10, np.arange(len(table)) // 2)
+    for columns, places in ((("a", "b"), [0, 1]), (("c", "a"), [2, 0])):
+        agreed = Agreement(Mean(), 3, columns, 5)
+        node = Node(client_app(agreed, lambda context: site), {"partition-id": 0, **kept})
+        answered = decode(said(node, question(agreed=agreed)).answer).body
+        total = (cells.weights[:, None] * cells.means).sum(axis=0)[places]
+        np.testing.assert_allclose(answered["total"], total, rtol=1e-12)
+    agreed = Agreement(Mean(), 3, ("a", "d"), 5)
+    node = Node(client_app(agreed, lambda context: site), {"partition-id": 0, **kept})
+    assert said(node, question(agreed=agreed)).status == "failed"
+
+
+def test_other_columns_than_those_of_the_cells_are_refused(
+    kept: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for columns, status in ((("a", "b"), "answer"), (("a", "c"), "failed")):
+        agreed = Agreement(Mean(), 3, columns, 5)
+        node = Node(client_app(agreed, load), {"partition-id": 0, **kept})
+        assert said(node, question(agreed=agreed)).status == status
+    assert "have no column 'b', of which its cells are made" in caplog.text
+
+
+def test_a_site_keeps_its_cells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     word = said(west("deployment", memory=str(tmp_path / "memory")), question())
     assert word.status == "answer"
     assert (tmp_path / "memory" / "West" / "cells.log").exists()

@@ -88,6 +88,10 @@ class Site:
         rows = self.read(plan, own)
         return admission.previewed("North", own, rows, self.folder / to)
 
+    def begins(self, name: str, own: Own) -> Path | None:
+        """Where a store of this party would begin."""
+        return admission.new_store(name, own, self.read(self.plan(), own))
+
     @property
     def store(self) -> Path:
         """North's part of the memory."""
@@ -107,7 +111,7 @@ def test_the_protocol_is_given_the_cells_of_the_store(site: Site) -> None:
     assert np.array_equal(data.rows, cells.means)
     assert np.array_equal(data.weights, cells.weights)
     assert data.scatter is not None
-    assert np.array_equal(data.scatter, cells.scatter.sum(axis=0))
+    assert np.array_equal(data.scatter, cells.scatter)
     assert data.admitted
     assert (site.store.stat().st_mode & 0o777) == 0o700
 
@@ -133,7 +137,7 @@ def test_a_plan_may_use_some_of_the_stored_columns(site: Site) -> None:
     cells = cells_of(NORTH)
     assert np.array_equal(first.rows, cells.means[:, [1]])
     assert first.scatter is not None
-    assert np.array_equal(first.scatter, cells.scatter.sum(axis=0)[[1]])
+    assert np.array_equal(first.scatter, cells.scatter[[1]])
     other = site.admitted(site.plan("z", "x"), own, "run-2")
     assert np.array_equal(other.rows, cells.means[:, [2, 0]])
     # The file need not list them any longer: the store knows.
@@ -148,7 +152,7 @@ def test_other_columns_than_stored_are_refused(site: Site) -> None:
         refuses(
             lambda columns=columns: site.read(site.plan(*columns), own),  # type: ignore[misc]
             "uses the column 'z', but the cells of North are made of x, y; leave it out .*"
-            f"--new-memory, which gives something away: {GIVES_AWAY}",
+            f"which gives something away: {GIVES_AWAY}",
             StateError,
         )
     # The store has them refused too, should anybody ask it without asking the site first.
@@ -261,6 +265,25 @@ def test_a_new_store_on_purpose_replaces_what_runs_know(site: Site) -> None:
     )
 
 
+def test_a_new_store_is_begun_before_a_run_only(site: Site) -> None:
+    own, plan, to = site.own(), site.plan("x"), site.folder / "run-1"
+    site.admitted(plan, own)
+    refuses(
+        lambda: admission.begin_anew("North", own, to),
+        "has begun, from cells that there are; leave --new-memory out",
+        InputError,
+    )
+    study = site.own('[policy]\nname = "study"\n')
+    refuses(
+        lambda: admission.begin_anew("North", study, site.folder / "run-2"),
+        "keeps no cells, so there is no store to begin anew",
+        InputError,
+    )
+    assert site.store.is_dir()
+    admission.begin_anew("North", own, site.folder / "run-2")
+    assert (site.folder / "memory" / "North.old-1").is_dir()
+
+
 def test_names_of_rows_and_persons_are_read(site: Site) -> None:
     """Visits of one person count as one; twenty visits each of three persons are no cell."""
     visits, patients = list(range(60)), [f"p{i % 30}" for i in range(60)]
@@ -357,7 +380,8 @@ def test_data_that_change_during_a_run_end_it(site: Site) -> None:
     site.write(NORTH[1:], id=ids[1:])
     refuses(
         lambda: site.admitted(plan, own),
-        "The cells of North have changed since the run in .*run-1 began, because its data have",
+        "The cells of North have changed since the run in .*run-1 began, because its data or its "
+        "store have",
         StateError,
     )
     site.admitted(plan, own, "run-2")
@@ -406,7 +430,43 @@ def test_a_minimum_that_rises_is_refused_and_one_that_falls_changes_nothing(site
         StateError,
     )
     lower = site.own("[policy]\nmin_count = 3\n")
-    assert np.array_equal(site.admitted(site.plan(), lower, "run-2").rows, first.rows)
+    site.write(np.concatenate([NORTH, NORTH[:3] + 0.01]))
+    after = site.admitted(site.plan(), lower, "run-2")
+    assert np.array_equal(after.rows, first.rows)
+    assert "rows waiting for 10 new persons" in after.remark  # as the store was begun
+
+
+def test_a_party_under_another_name_is_known_by_its_rows(site: Site) -> None:
+    """Cells made of the same rows for another party's store would be as good as a new store."""
+    own = site.own()
+    assert site.begins("North", own) == site.store
+    site.admitted(site.plan(), own)
+    assert site.begins("North", own) is None
+    words = "are in cells already, those of North in .*; take part as North, or start a new store"
+    refuses(lambda: site.begins("North-2", own), words, StateError)
+    site.write(np.vstack([NORTH, [[1.0, 2.0, 3.0]]]))
+    refuses(lambda: site.begins("North-2", own), words, StateError)
+    admission.begin_anew("North-2", own, site.folder / "run-2")
+    assert site.begins("North-2", own) is not None
+    # Others in the same folder have rows of their own, alike only in what many rows have.
+    site.write(NORTH + 1.0)
+    assert site.begins("South", own) == site.folder / "memory" / "South"
+    other = replace(own, memory=site.folder / "other")
+    site.write(np.round(NORTH))
+    site.admitted(site.plan(), other, "elsewhere/run")
+    site.write(np.round(NORTH[::-1]))
+    assert site.begins("South", other) is not None
+
+
+def test_cells_are_kept_beside_the_data_where_there_is_no_file(tmp_path: Path) -> None:
+    """Not in the folder that the program is started in, which may be another one every time."""
+    data = tmp_path / "north.csv"
+    assert read_own(None, data).memory == tmp_path / "memory"
+    (tmp_path / "sub").mkdir()
+    file = tmp_path / "sub" / "north.toml"
+    file.write_text("")
+    own = read_own(file, data)
+    assert (own.data, own.memory) == (data, tmp_path / "sub" / "memory")
 
 
 def test_a_study_keeps_no_store(site: Site) -> None:

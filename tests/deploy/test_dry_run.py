@@ -143,6 +143,30 @@ def test_what_a_method_does_badly_on_cells_is_said(
     assert "Mind: FeCA goes by the distances of single rows" in capsys.readouterr().out
 
 
+def test_what_cells_lose_is_worked_out(site: Path, authority: Authority, capsys: Said) -> None:
+    """Two cells: in x they differ by 8 and vary by 1 each; in y one row of all has the variance."""
+    x = np.repeat([0.0, 2.0, 8.0, 10.0], 5)
+    table = np.column_stack([x, np.zeros(20)])
+    np.savetxt("two.csv", table, delimiter=",", header="x,y", comments="")
+    assert dry(authority, "--data", "two.csv") == 0
+    share = 1 / (1 + 16)
+    words = f"lose {share:.0%} of the rows' variance (mean over 1 of 2 columns)"
+    assert words in capsys.readouterr().out
+
+
+def test_a_method_that_sees_rows_is_said_to(site: Path, authority: Authority, capsys: Said) -> None:
+    plan = Path("star.toml").read_text().replace('"OneShotKMeans"', '"DeepFeCA"')
+    plan = plan.replace('["moments", "centroids"]', '["moments", "pixels", "train", "centroids"]')
+    plan = plan.replace("n_clusters = 3", "n_clusters = 3\nrounds = 1\nimage_shape = [1, 1, 2]")
+    Path("deep.toml").write_text(plan)
+    Path("site.toml").write_text('[policy]\nallow = ["network-weights"]\n')
+    assert dry(authority, "--data", "north.csv", "--own", "site.toml", plan="deep.toml") == 0
+    said = capsys.readouterr().out
+    assert "is given the rows of these cells as they are, and trains a network" in said
+    assert "Mind: FeCA goes by the distances of single rows" in said
+    assert "means and numbers of these cells" not in said
+
+
 def test_nothing_that_a_terminal_obeys_is_printed(
     site: Path, authority: Authority, capsys: Said
 ) -> None:

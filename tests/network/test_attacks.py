@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,12 +26,13 @@ from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.storage.journal import JOURNAL, Records
 from unpooled.privacy.policy import STUDY, Deployment, Policy
 from unpooled.protocols.prepare.standardise import MEAN, SCALE
-from unpooled.testing.attacks.differencing import one_run, recovered_of
+from unpooled.testing.attacks.differencing import across, recovered_of
 from unpooled.testing.attacks.outcome import Outcome
 from unpooled.testing.attacks.prominent import outlier
 from unpooled.testing.attacks.rerun import gives_away, one_patient
 from unpooled.testing.attacks.sent_rows import sent_rows
 from unpooled.testing.attacks.target import Said, Target, Transcript
+from unpooled.testing.attacks.visits import ten_visits
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,12 @@ class OverTLS(Target):
         return network.transcript
 
 
-ON_A_NETWORK = (one_run, one_patient, outlier, sent_rows)
+def three_k(target: Target, tables: Sequence[np.ndarray], policy: Policy) -> Outcome:
+    """Runs for several numbers of clusters, on one store."""
+    return across(target, tables, policy, [{"n_clusters": k} for k in (3, 4, 5)], "k sweep")
+
+
+ON_A_NETWORK = (three_k, one_patient, outlier, ten_visits, sent_rows)
 
 
 @pytest.mark.long
@@ -110,18 +116,16 @@ ON_A_NETWORK = (one_run, one_patient, outlier, sent_rows)
 def test_every_method_keeps_its_rows_over_tls(
     name: str, authority: Authority, tmp_path: Path
 ) -> None:
-    """One run, one with an outlier, and the plan again after a patient was added, removed and
-    corrected."""
+    """Runs for several k, one with an outlier, one with ten visits of a patient, and the same plan
+    after a patient was added, removed and corrected."""
     target = OverTLS(sample(name).make, folder=tmp_path, authority=authority)
 
-    def attacked(policy: Policy) -> list[Outcome]:
-        tables = clusters((45, 30, 40))
-        return [attack(target, tables, policy) for attack in ON_A_NETWORK]
-
+    tables = clusters((45, 30, 40))
     if name not in NOT_READ:
-        assert any(outcome.rows_recovered for outcome in attacked(STUDY))
-    for outcome in attacked(Deployment(memory=tmp_path / "memory")):
-        assert_in_vain(outcome)
+        assert any(attack(target, tables, STUDY).rows_recovered for attack in ON_A_NETWORK)
+    for number, attack in enumerate(ON_A_NETWORK):
+        kept = Deployment(memory=tmp_path / f"memory {number}")
+        assert_in_vain(attack(target, tables, kept))
 
 
 def heard_by_coordinator(folder: Path, party: str) -> list[Said]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,23 +54,21 @@ def check(
                 assert cells.observed[c, j] == 0
             if not cells.observed[c, j]:
                 assert np.isnan(cells.means[c, j])
-                assert cells.scatter[c, j] == 0
                 continue
             assert cells.observed[c, j] == len(seen)
             mean = np.average(rows[seen, j], weights=weights[seen])
             assert cells.means[c, j] == pytest.approx(mean, rel=1e-9, abs=1e-9)
             parts[seen, j] = weights[seen] * (rows[seen, j] - cells.means[c, j]) ** 2
-            if cells.scatter[:, j].any():
-                sums = parts[seen, j].sum()
-                assert cells.scatter[c, j] == pytest.approx(sums, rel=1e-6, abs=1e-9)
     inside = cells.labels >= 0
     pairs = set(zip(persons[inside].tolist(), cells.labels[inside].tolist(), strict=True))
     assert len(pairs) == len({person for person, _ in pairs}), "a person is in two cells"
-    check_dominance(cells, rows, weights, parts)
+    for total, sums in zip(cells.scatter, parts.sum(axis=0), strict=True):
+        assert total == 0 or total == pytest.approx(sums, rel=1e-6, abs=1e-9)
+    check_dominance(cells, rows, weights, persons, parts)
 
 
-def check_dominance(cells: Cells, rows: Any, weights: Any, parts: Any) -> None:
-    """No row has more than half of its cell's scatter, or of a total that is kept."""
+def check_dominance(cells: Cells, rows: Any, weights: Any, persons: Any, parts: Any) -> None:
+    """No person has more than half of their cell's scatter, or of a total that is kept."""
     kept = (weights > 0) & ~cells.held_back
     scaled = np.zeros(len(rows))
     for j in range(rows.shape[1]):
@@ -79,13 +78,17 @@ def check_dominance(cells: Cells, rows: Any, weights: Any, parts: Any) -> None:
         x, w = rows[seen, j], weights[seen]
         variance = np.average((x - np.average(x, weights=w)) ** 2, weights=w)
         if parts[:, j].sum() > 1e-20 * np.abs(x).max() ** 2 * w.sum():
-            dominated = parts[:, j].max() > 0.5 * parts[:, j].sum() * (1 + 1e-6)
-            assert not (dominated and cells.scatter[:, j].any())
+            largest = np.bincount(persons, parts[:, j]).max()
+            dominated = largest > 0.5 * parts[:, j].sum() * (1 + 1e-6)
+            assert not (dominated and cells.scatter[j])
+            if largest < 0.5 * parts[:, j].sum() * (1 - 1e-6):
+                assert cells.scatter[j] > 0
             scaled += parts[:, j] / variance
     for c in range(len(cells.counts)):
-        of_rows = scaled[cells.labels == c]
-        if of_rows.sum() > 1e-9:
-            assert of_rows.max() <= 0.5 * of_rows.sum() * (1 + 1e-6)
+        own = cells.labels == c
+        of_persons = np.bincount(persons[own], scaled[own])
+        if of_persons.sum() > 1e-9:
+            assert of_persons.max() <= 0.5 * of_persons.sum() * (1 + 1e-6)
 
 
 @st.composite
@@ -242,6 +245,39 @@ def test_persons_are_counted_not_their_rows() -> None:
     assert len(cells.counts)
     few = make_cells(rows[:45], np.ones(45), 10, persons[:45])
     assert not len(few.counts)
+
+
+def test_a_person_whose_visits_differ_most_is_held_back() -> None:
+    """Their mean is ordinary; what they would have of a total is not."""
+    rng = np.random.default_rng(0)
+    persons = np.repeat(np.arange(200), 4)
+    rows = rng.normal(100, 1, size=(800, 2))
+    rows[persons == 5, 1] = 100 + np.array([-400.0, 400.0, -400.0, 400.0])
+    cells = make_cells(rows, np.ones(800), 10, persons)
+    assert cells.held_back[persons == 5].all()
+    assert cells.held_back.sum() < 40
+    check(cells, rows, np.ones(800), 10, persons)
+
+
+@pytest.mark.parametrize("fill", [1e20, 9.96921e36])
+def test_fill_values_do_not_hide_an_outlier(fill: float) -> None:
+    """Deviations are compared with the value itself, not with the largest of the column."""
+    rows = np.random.default_rng(0).normal(100, 10, size=(400, 1))
+    rows[7] = 1e6
+    for filled in (slice(13, 14), slice(20, 60)):
+        spoilt = rows.copy()
+        spoilt[filled] = fill
+        assert make_cells(spoilt, np.ones(400), 10).held_back[7]
+
+
+def test_weights_whose_squares_vanish_make_no_small_cells() -> None:
+    rng = np.random.default_rng(3)
+    rows, weights = rng.normal(size=(150, 2)), np.exp(rng.normal(size=150)) * 1e-165
+    weights[0] = 1.0
+    with np.errstate(under="ignore"):
+        cells = make_cells(rows, weights, 10)
+    up = {"weights": cells.weights * 1e165, "scatter": cells.scatter * 1e165}
+    check(replace(cells, **up), rows, weights * 1e165, 10)
 
 
 def test_a_cell_has_enough_fresh_rows() -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from unpooled.data.sources import OwnRows
     from unpooled.deploy.check import RunSetting
     from unpooled.deploy.own import Own
-    from unpooled.deploy.plan import Plan
 
 _NOTHING_SENT = "Nothing was sent."
 
@@ -87,42 +86,42 @@ def _run_peer(options: argparse.Namespace) -> None:
 def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     _need_extra()
     from unpooled.deploy import run
-    from unpooled.deploy.admission import known_heads, previewed, site_policy
+    from unpooled.deploy.admission import begin_anew, previewed, site_columns
     from unpooled.deploy.check import refuse_place, refuse_rows
     from unpooled.deploy.dryrun import allowed, listed
     from unpooled.deploy.own import read_own
     from unpooled.deploy.plan_file import read_plan
 
-    plan, own, name = read_plan(options.plan), read_own(options.own), options.name
+    plan, own, name = read_plan(options.plan), read_own(options.own, options.data), options.name
     plan.member(name)
     setting = _setting(options, name, own.keys, own.to)
-    store = site_policy(own).store(name)
-    if options.new_memory and store is not None and not options.dry_run:
+    if options.new_memory:
+        if options.dry_run:
+            raise InputError("--new-memory puts cells aside, and a dry run changes nothing.")
         refuse_place(plan, name, setting, star=star)
-        store.start_anew(known_heads(setting.to, name))
+        columns = own.columns or plan.columns
+        refuse_rows(plan, name, own, _rows(options, own, columns))  # before anything is put aside
+        begin_anew(name, own, setting.to)
     if options.dry_run:
         print_lines(*listed(plan, name))
         refuse_place(plan, name, setting, star=star)
-        rows = _rows(options, plan, own)
+        rows = _rows(options, own, site_columns(plan, name, own))
         refuse_rows(plan, name, own, rows)
         cells = previewed(name, own, rows, setting.to)
         print_lines(*allowed(plan, name, own.policy, rows, cells), _NOTHING_SENT)
         return
     part = run.take_part if star else run.run_peer
-    part(plan, name, own, lambda: _rows(options, plan, own), setting)
+    part(plan, name, own, lambda: _rows(options, own, site_columns(plan, name, own)), setting)
 
 
-def _rows(options: argparse.Namespace, plan: Plan, own: Own) -> OwnRows:
+def _rows(options: argparse.Namespace, own: Own, columns: tuple[str, ...]) -> OwnRows:
     from unpooled.data.sources import read_rows
-    from unpooled.deploy.admission import site_columns
 
-    data = options.data or own.data
-    if data is None:
+    if own.data is None:
         raise InputError(
             f"{options.name} gives no data; add --data FILE, or data = to its own file."
         )
-    columns = site_columns(plan, options.name, own)
-    return read_rows(data, options.name, columns, own.naming)
+    return read_rows(own.data, options.name, columns, own.naming)
 
 
 def _setting(

@@ -63,6 +63,8 @@ def _sentence(event: Mapping[str, Any]) -> str:
         return f"waiting for {', '.join(event['for'])}"
     if kind == "warning":
         return f"warning: {event['text']}"
+    if kind == "cells":
+        return f"cells are kept in {event['folder']} from now on: keep it as you keep the data"
     if kind == "done":
         took_part = f"{event['took_part']} of {event['of']} took part"
         return f"done; {took_part}; {', '.join(event['files'])} are in {event['to']}"

@@ -134,7 +134,7 @@ class DeepFeCA(ImageModel):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties suppressed, and why.
+        Which of their rows parties left out, and why.
     n_features_in_ : int
         Number of columns.
     """

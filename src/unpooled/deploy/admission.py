@@ -18,7 +18,7 @@ from unpooled.deploy.plan import Plan
 from unpooled.errors import InputError, PolicyRefusal, StateError
 from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.storage.ledger_file import LEDGER
-from unpooled.privacy.cell_store import GIVES_AWAY, CellStore, Head, Stored
+from unpooled.privacy.cell_store import ANEW, LOG, CellStore, Head, Stored
 from unpooled.privacy.entrance import left_out
 from unpooled.privacy.policy import Policy
 from unpooled.privacy.site_rows import SiteRows
@@ -49,8 +49,7 @@ def site_columns(plan: Plan, name: PartyId, own: Own) -> tuple[str, ...]:
         )
     raise StateError(
         f"{plan.source} uses the column {missing[0]!r}, but the cells of {name} are made of "
-        f"{', '.join(columns)}; leave it out of the plan, or start a new store on purpose with "
-        f"--new-memory, which gives something away: {GIVES_AWAY}."
+        f"{', '.join(columns)}; leave it out of the plan, or {ANEW}."
     )
 
 
@@ -76,16 +75,54 @@ def admitted(
     return data
 
 
+def new_store(name: PartyId, own: Own, rows: OwnRows) -> Path | None:
+    """Where a store is to begin; None if there is one, or none is kept.
+
+    Refuses to begin one for rows that are in the cells of a store beside it, unless the owner has
+    asked for it: a party under another name has the same rows, and cells of them already.
+    """
+    store = site_policy(own).store(name)
+    if store is None or store.exists:
+        return None
+    if not store.begins_on_purpose:
+        for folder in sorted(store.folder.parent.glob(f"*/{LOG}")):
+            other = CellStore.of(folder.parent)
+            if other is not None and other.knows(site_rows(rows)):
+                raise StateError(
+                    f"The rows of {name} are in cells already, those of {other.party} in "
+                    f"{other.folder}, and cells made of them a second time can tell single rows "
+                    f"apart; take part as {other.party}, or {ANEW}."
+                )
+    return store.folder
+
+
+def begin_anew(name: PartyId, own: Own, to: Path) -> None:
+    """Puts the site's store aside, as its owner asks for, before the run in ``to`` begins."""
+    store = site_policy(own).store(name)
+    if store is None:
+        raise InputError(
+            f"The policy of {name} keeps no cells, so there is no store to begin anew; leave "
+            "--new-memory out."
+        )
+    if (to / CELLS).exists():
+        raise InputError(
+            f"The run in {to} has begun, from cells that there are; leave --new-memory out to go "
+            "on with it, or begin another run with --to."
+        )
+    store.start_anew(known_heads(to, name))
+
+
 def previewed(name: PartyId, own: Own, rows: OwnRows, to: Path) -> Stored | None:
-    """The cells that a run would have, without writing any; None if it would be given rows."""
+    """The cells that a run would have, without writing any; None if the policy keeps none."""
     policy = site_policy(own)
     store = policy.store(name)
     if store is None:
         return None
     store.refuse_unlike(known_heads(to, name))
+    new_store(name, own, rows)
     found = store.update(site_rows(rows), policy.min_count, write=False)
     if not found.in_cells:
-        raise PolicyRefusal(f"Party {name} {left_out(found, policy.min_count)}.")
+        raise PolicyRefusal(f"Party {name} {left_out(found)}.")
     return found
 
 
@@ -126,6 +163,6 @@ def _remember(state: StateDirectory, store: CellStore, name: PartyId) -> None:
     if known not in (None, noted) and ledger.exists() and ledger.stat().st_size:
         raise StateError(
             f"The cells of {name} have changed since the run in {state.path} began, because its "
-            "data have; give back the data it began with, or begin another run with --to."
+            "data or its store have; give back what it began with, or begin another run with --to."
         )
     state.write_json(CELLS, noted)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from unpooled.data.parties import PartyData
 from unpooled.data.sources import OwnRows
-from unpooled.deploy.admission import admitted
+from unpooled.deploy.admission import admitted, new_store
 from unpooled.deploy.check import RunSetting, identified, refuse_place, refuse_rows
 from unpooled.deploy.members import Member
 from unpooled.deploy.method import declared_messages
@@ -70,7 +70,10 @@ def connected_with_rows(
         # Only now: if the rows cannot be used, the others learn that they need not wait.
         rows = read()
         refuse_rows(plan, name, own, rows)
+        begun = new_store(name, own, rows)
         data = admitted(plan, name, own, rows, state)
+        if begun is not None:
+            setting.report({"event": "cells", "folder": str(begun.absolute())})
         if data.remark:
             setting.report({"event": "warning", "text": f"{name}: {data.remark}."})
         yield state, node, rows, data

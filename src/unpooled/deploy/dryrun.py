@@ -5,7 +5,7 @@ A dry run refuses what the run would (:mod:`unpooled.deploy.check`) and opens no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -43,8 +43,9 @@ def listed(plan: Plan, name: PartyId, *, coordinates: bool = False) -> Iterator[
     yield (
         "What stays on disk, readable by its owner alone: ledger.jsonl (a line for every message "
         "that left), journal (what arrived), memory (what the party's steps remember, with a "
-        "number for every row or cell), cells (which state of the site's store it began with), "
-        "known, incarnation, owner, run, lock, and the results."
+        "number for every row or cell), cells (which state of the site's cells it began with; "
+        "these are in the folder that the site's file calls memory), known, incarnation, owner, "
+        "run, lock, and the results."
     )
 
 
@@ -78,27 +79,41 @@ def allowed(
     else:
         yield (
             f"{name} has {n_rows} rows for this: {cells.in_cells} in {len(cells.counts)} cells of "
-            f"at least {policy.min_count} persons, {cells.waiting} waiting, {cells.held_back} held "
-            f"back. The cells' means keep {_kept(cells):.0%} of the rows' variance: the more, the "
-            "nearer clusters of cells are to clusters of rows."
+            f"at least {cells.min_count} persons, {cells.waiting} waiting, {cells.held_back} held "
+            f"back.{_lost(cells, plan.columns)}"
         )
-        yield from _CELLS
         protocol = plan.protocol
+        needs_rows = isinstance(protocol, StarProtocol) and protocol.needs_rows
+        yield from _NETWORKS if needs_rows else _CELLS
         if isinstance(protocol, StarProtocol) and protocol.on_cells:
             yield f"Mind: {protocol.on_cells}"
     yield policy.described(name)
 
 
-def _kept(cells: Stored) -> float:
-    """The share of the rows' variance that is between cells, not within them: mean over columns."""
-    if not len(cells.means):
-        return 0.0
-    middle = np.average(cells.means, axis=0, weights=cells.weights)
-    between = (cells.weights[:, None] * np.square(cells.means - middle)).sum(axis=0)
-    total = between + cells.scatter
-    return float(np.mean(between[total > 0] / total[total > 0])) if total.any() else 1.0
+def _lost(cells: Stored, columns: Sequence[str]) -> str:
+    """What the minimum costs: the share of the rows' variance that is within cells.
+
+    Mean over the plan's columns, but for those of which no total within cells is kept.
+    """
+    at = [cells.columns.index(column) for column in columns]
+    means, within = cells.means[:, at], cells.scatter[at]
+    middle = np.average(means, axis=0, weights=cells.weights)
+    between = (cells.weights[:, None] * np.square(means - middle)).sum(axis=0)
+    known = within > 0
+    if not known.any():
+        return ""
+    share = np.mean(within[known] / (within + between)[known])
+    return (
+        f" The cells lose {share:.0%} of the rows' variance (mean over {known.sum()} of {len(at)} "
+        "columns): the less, the nearer their clusters are to those of rows. A lower min_count "
+        "loses less."
+    )
 
 
+_NETWORKS = (
+    "This method is given the rows of these cells as they are, and trains a network on them: no "
+    "minimum count bounds what that tells of single rows.",
+)
 _CELLS = (
     "What others can learn of them, in this and every later run, are means and numbers of these "
     "cells: where it says rows above, read cells. What all persons of a cell have in common is "

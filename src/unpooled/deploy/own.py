@@ -12,7 +12,7 @@ All of it is optional, and the command line's options win over it::
     to = "north.run"             # the state directory, where results are written too
 
     [policy]
-    name = "deployment"          # or "study", for trials without anything to protect
+    name = "deployment"          # or -datashield, -cms; "study" for trials with nothing to protect
     min_count = 10
     least_parties = 3
     allow = []                   # or ["network-weights"], for DeepFeCA
@@ -53,10 +53,14 @@ class Own:
     policy: Policy = DEPLOYMENT
 
 
-def read_own(path: Path | None) -> Own:
-    """A party's own file; without one, everything is as if it were empty."""
+def read_own(path: Path | None, data: Path | None = None) -> Own:
+    """A party's own file; without one, everything is as if it were empty.
+
+    ``data`` takes the place of the file's. Cells are kept beside the file, or beside the data where
+    there is none, wherever the program is started: they must be found again.
+    """
     if path is None:
-        return Own()
+        return Own(data, memory=(Path() if data is None else data.parent) / "memory")
     content, source = read_toml(path, "party's own file"), f"The party's own file {path}"
     known = (*_PATHS, *_NAMED, "columns", "policy")
     for key, value in content.items():
@@ -67,6 +71,8 @@ def read_own(path: Path | None) -> Own:
     places = {key: path.parent / content[key] for key in _PATHS if key in content}
     places.setdefault("memory", path.parent / "memory")
     naming = Naming(**{key: content[key] for key in _NAMED if key in content})
+    if data is not None:
+        places["data"] = data
     columns = _names(content, "columns", source)
     policy = _read_policy(content.get("policy", {}), source)
     return Own(**places, naming=naming, columns=columns, policy=policy)

@@ -71,6 +71,8 @@ class ADMMKMeans(MeshEstimator):
         ``movement``, one per round.
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
+    remarks_ : dict of lists
+        Which of their rows parties left out, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -41,7 +41,7 @@ class CoresetKMeans(StarEstimator):
         root, seen by the parties on the way: the same result, see :mod:`unpooled.simulate.relay`.
     n_init : int or "auto", default=10
         Starts of every clustering, the parties' and the last one; "auto" makes 10.
-    policy : {"study"}, policy, or dict of one for each party, default="study"
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
         What parties let out.
     verbose : int, default=0
         Whether to print what is noted of every round.
@@ -68,7 +68,7 @@ class CoresetKMeans(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties suppressed, and why.
+        Which of their rows parties left out, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

@@ -27,10 +27,10 @@ class OneShotKMeans(StarEstimator):
     local_clusters : int, "auto" or None, default=None
         Clusters that parties look for. None: three times ``n_clusters`` or, if that is more, one
         for every three of a party's rows, up to 64 (never with ``trim``), made in the first
-        max(20, 2 x ``n_clusters``) principal components of its rows; under a policy with a minimum
-        count, or with radii, ``n_clusters``: finer ones are too small to leave. With ``n_clusters``
-        parties send a third or less, and the cost is up to 1 % higher. "auto": twice the square
-        root of a party's rows, whatever ``n_clusters`` is (as always when that is "auto" too).
+        max(20, 2 x ``n_clusters``) principal components of its rows; with radii, ``n_clusters``.
+        With ``n_clusters`` parties send a third or less, and the cost is up to 1 % higher. "auto":
+        twice the square root of a party's rows, whatever ``n_clusters`` is (as always when that is
+        "auto" too).
     n_init : int or "auto", default=10
         Starts of each party's own k-means; "auto" makes 10.
     send : {"counts", "radii"}, default="counts"
@@ -66,7 +66,7 @@ class OneShotKMeans(StarEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties suppressed, and why.
+        Which of their rows parties left out, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

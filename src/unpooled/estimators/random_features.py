@@ -42,7 +42,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
         Of the features.
     n_init : int or "auto", default=10
         Starts of each clustering; "auto" makes 10.
-    policy : {"study"}, policy, or dict of one for each party, default="study"
+    policy : {"study", "deployment"}, policy, or dict of one for each party, default="study"
         What parties let out.
     verbose : int, default=0
         Whether to print what is noted of every round.
@@ -71,7 +71,7 @@ class RandomFeatureKMeans(EmbeddingEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties suppressed, and why.
+        Which of their rows parties left out, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

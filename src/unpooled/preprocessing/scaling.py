@@ -45,7 +45,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     traffic_ : Traffic
         What was sent: see :class:`unpooled.privacy.Traffic`.
     remarks_ : dict of lists
-        What parties held back, and why.
+        Which of their rows parties left out, and why.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (d,)

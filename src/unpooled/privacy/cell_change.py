@@ -7,6 +7,10 @@ away. Take any linear combination of all cells ever released, and the latest cel
 non-zero coefficient: its fresh persons are in no earlier cell, so nothing cancels what they
 contribute, and the combination is about at least ``min_count`` persons. The same holds for each
 column, of whose mean a cell says nothing unless as many fresh persons have a value there.
+
+Persons are known by the names that the site gives them, and by their values if a row comes back
+under another name. Whoever is entered anew under another name and with other values is a new person
+here: names must not change.
 """
 
 from __future__ import annotations
@@ -62,10 +66,8 @@ def next_change(history: History, given: KnownRows) -> Outcome:
     outside = np.flatnonzero(labels < 0)
     outside = outside[np.argsort(given.keys[outside], kind="stable")]
     waiting, last = given[outside], history.changes[-1]
-    spent, renamed = history.spent, given.keys[:0]
-    if history.origin.persons:
-        # Also a row whose person has another name now: whoever it is was in a cell.
-        renamed = np.setdiff1d(given.persons[np.isin(given.keys, history.joined("keys"))], spent)
+    spent = history.spent
+    renamed = np.setdiff1d(given.persons[_known_again(history, given)], spent)
     changed = len(retired) > 0 or len(renamed) > 0
     if not changed and waiting.digest() == last.settled:
         return Outcome(labels, last.held_back, None)
@@ -78,6 +80,35 @@ def next_change(history: History, given: KnownRows) -> Outcome:
     labels[outside[inside]] = cells.labels[inside] + len(history.active)
     change = as_change(cells, waiting, retired, renamed)
     return Outcome(labels, change.held_back, change, unchanged)
+
+
+def _known_again(history: History, given: KnownRows) -> BoolArray:
+    """Rows of persons who were in a cell, maybe under other names.
+
+    These are rows with the key of one that was in a cell; and rows with the values and weight of
+    one that is gone, unless these are common: of rows that several had at once, as many count as
+    have gone since the last change.
+    """
+    keys, versions = history.joined("keys"), history.joined("versions")
+    known = np.isin(given.keys, keys)
+    gone = ~np.isin(keys, given.keys)
+    common = np.concatenate([_repeated(change.added.versions) for change in history.changes])
+    known |= np.isin(given.versions, versions[gone & ~np.isin(versions, common)])
+    lately, quota = np.unique(
+        versions[gone & history.active[history.cell_of_row]], return_counts=True
+    )
+    again = np.flatnonzero(~known & np.isin(given.versions, lately))
+    again = again[np.lexsort([given.keys[again], given.versions[again]])]
+    _, first, which = np.unique(given.versions[again], return_index=True, return_inverse=True)
+    rank = np.arange(len(again)) - first[which]
+    known[again[rank < quota[np.searchsorted(lately, given.versions[again])]]] = True
+    return np.asarray(known)
+
+
+def _repeated(values: Array) -> Array:
+    """Those that are there more than once."""
+    found, counts = np.unique(values, return_counts=True)
+    return found[counts > 1]
 
 
 def _matched(history: History, given: KnownRows) -> tuple[IntArray, IntArray, bool]:

@@ -22,7 +22,7 @@ from unpooled.types import Array, BoolArray, FloatArray, IntArray
 
 DIGEST = 16
 _CELLS = ("means", "observed", "counts", "weights", "scatter")
-_WIDE = ("means", "observed", "scatter")
+_WIDE = ("means", "observed")
 _NAMES = ("keys", "versions", "persons")
 _WHOLE = ("observed", "counts")
 _OTHERS = "the records are not those of a store of cells"
@@ -57,6 +57,7 @@ class NewCells:
     counts: IntArray
     weights: FloatArray
     scatter: FloatArray
+    """One number per column: the total over these cells."""
     keys: Array
     """Digests by which the rows are known again."""
     versions: Array
@@ -70,10 +71,9 @@ class NewCells:
     def none(cls, n_columns: int) -> NewCells:
         """No cells."""
         wide, digests = np.empty((0, n_columns)), np.empty(0, f"S{DIGEST}")
-        whole = np.empty(0, np.int64)
-        return cls(
-            wide, wide.astype(np.int64), whole, np.empty(0), wide, digests, digests, digests, whole
-        )
+        whole, nothing = np.empty(0, np.int64), np.zeros(n_columns)
+        observed = wide.astype(np.int64)
+        return cls(wide, observed, whole, np.empty(0), nothing, digests, digests, digests, whole)
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,20 @@ class History:
     def joined(self, name: str) -> Array:
         """An array of all cells, or of all rows that were ever in one."""
         return np.concatenate([getattr(change.added, name) for change in self.changes])
+
+    @property
+    def scatter(self) -> FloatArray:
+        """One total per column over the cells in use: what was found of all cells that were ever
+        made, by the share of weight that is still in use.
+
+        The sum over the cells in use would be another one without a cell that retires, and the
+        difference is that cell's, of which one row may be nearly all.
+        """
+        weights = self.joined("weights")[:, None] * (self.joined("observed") > 0)
+        everything, used = weights.sum(axis=0), weights[self.active].sum(axis=0)
+        share = np.divide(used, everything, out=np.zeros_like(used), where=everything > 0)
+        found = np.sum([change.added.scatter for change in self.changes], axis=0)
+        return np.asarray(share * found)
 
     @property
     def cell_of_row(self) -> IntArray:
@@ -217,7 +231,8 @@ def _check_cells(added: NewCells, origin: Origin) -> None:
     for name in _CELLS:
         value = getattr(added, name)
         _require(value.dtype == (np.int64 if name in _WHOLE else np.float64))
-        _require(value.shape == ((n_cells, width) if name in _WIDE else (n_cells,)))
+        shape = (width,) if name == "scatter" else (n_cells,)
+        _require(value.shape == ((n_cells, width) if name in _WIDE else shape))
     _require(added.cells.dtype == np.int64 and added.cells.shape == (n_rows,))
     _require(len(added.versions) == n_rows and len(added.persons) == n_rows)
     _require(((added.cells >= 0) & (added.cells < n_cells)).all())
@@ -225,4 +240,5 @@ def _check_cells(added: NewCells, origin: Origin) -> None:
     _require((added.counts >= origin.min_count).all())
     _require(np.isfinite(added.weights).all() and (added.weights > 0).all())
     _require((np.isfinite(added.means) == (added.observed > 0)).all())
-    _require(np.isfinite(added.scatter).all() and (added.observed >= 0).all())
+    _require(np.isfinite(added.scatter).all() and (added.scatter >= 0).all())
+    _require((added.observed >= 0).all())

@@ -57,8 +57,11 @@ _REPLACED = "replaced"
 _PATIENCE = 30.0
 """Seconds to wait for another process of the party."""
 GIVES_AWAY = "cells of both stores together can tell single rows apart"
-_ANEW = f"start a new store on purpose with --new-memory, which gives something away: {GIVES_AWAY}"
-_RESTORE = f"restore the folder from a backup that is as new, or {_ANEW}"
+ANEW = (
+    "start a new store on purpose (--new-memory, or CellStore.start_anew), which gives something "
+    f"away: {GIVES_AWAY}"
+)
+_RESTORE = f"restore the folder from a backup that is as new, or {ANEW}"
 
 
 class CellStore:
@@ -73,6 +76,33 @@ class CellStore:
         self.folder, self.party = Path(folder), party
         self._patience = patience
         self._path = self.folder / LOG
+
+    @classmethod
+    def of(cls, folder: Path) -> CellStore | None:
+        """The store in a folder, whosever it is; None if it cannot be read."""
+        try:
+            history = read_history(read_log((folder / LOG).read_bytes()).payloads)
+        except (OSError, LogDamaged):
+            return None
+        return cls(folder, history.origin.party)
+
+    def knows(self, site: SiteRows) -> bool:
+        """Whether half of these rows, or more, are in cells of this store as they are.
+
+        Values that several rows have say nothing: those of another party may be the same.
+        """
+        found = self._look()
+        if found is None or not set(found[1].origin.columns) <= set(site.columns):
+            return False
+        history, given = found[1], known_rows(site.checked(self.party), found[1].origin)
+        versions, counts = np.unique(history.joined("versions"), return_counts=True)
+        same = np.isin(given.versions, versions[counts == 1])
+        return bool(2 * np.count_nonzero(same) >= max(1, len(same)))
+
+    @property
+    def begins_on_purpose(self) -> bool:
+        """Whether the owner has asked for a new store, which is not begun yet."""
+        return (self.folder / _REPLACED).exists()
 
     @property
     def exists(self) -> bool:
@@ -206,7 +236,7 @@ class CellStore:
     def _begin(self, site: SiteRows, min_count: int, write: bool) -> Stored:
         cells = cells_at_first(site, min_count)
         if not write or not len(cells.counts):
-            return answer_at_first(site, cells, None)
+            return answer_at_first(site, min_count, cells, None)
         origin = Origin(
             secrets.token_hex(16),
             self.party,
@@ -224,7 +254,7 @@ class CellStore:
         parts, own = record(payload(change, origin), None)
         begin_file(self._path, parts)
         flush(self._path)
-        return answer_at_first(site, cells, Head(origin.store, 1, own))
+        return answer_at_first(site, min_count, cells, Head(origin.store, 1, own))
 
     def _add(self, log: Log, change: Change, write: bool) -> Log:
         """The log with a further record, on disk."""
@@ -262,7 +292,7 @@ class CellStore:
         return StateError(
             printable(
                 f"The rows of {self.party} {what} (in {self.folder}); give them as before, or "
-                f"{_ANEW}."
+                f"{ANEW}."
             )
         )
 
@@ -272,7 +302,7 @@ class CellStore:
                 f"Rows of {self._name} that are in {len(change.retired)} of its cells are gone or "
                 "have changed, and without ids a corrected value cannot be distinguished from a "
                 "new person; give back the rows as they were, or name them by id in the site file "
-                f"and {_ANEW}."
+                f"and {ANEW}."
             )
 
     def _refuse_other_rows(self, outcome: Outcome) -> None:
@@ -280,7 +310,7 @@ class CellStore:
         if not outcome.unchanged:
             raise StateError(
                 f"No row of {self._name} is as it was when its cells were made (in {self.folder}); "
-                f"give the right file, with its values in the units of before, or {_ANEW}."
+                f"give the right file, with its values in the units of before, or {ANEW}."
             )
 
     def _pending(self) -> tuple[str, ...]:

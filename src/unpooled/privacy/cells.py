@@ -6,13 +6,14 @@ left is about at least ``min_count`` persons, over any number of runs.
 
 A cell's size is that of its *effective* persons, (Σ w)² / Σ w² over persons, with w a person's
 weight in the cell; only rows that are *fresh* count, those of persons that are in no earlier cell.
-Four things would make a mean or a total one about a single row, and no cell has them:
+Four things would make a mean or a total one about a single person, and no cell has them:
 
 - a person with more than 2 / ``min_count`` of the cell's weight;
-- a row with more than half of the cell's scatter, Σ w |x - mean|² in scaled columns: the mean is
-  then drawn towards it, and how far tells where it is;
-- a row with more than half of the scatter of a column over all cells, as these totals leave (if
-  such rows are many, as where most columns are mostly zero, the total is not kept instead);
+- a person whose rows have more than half of the cell's scatter, Σ w |x - mean|² in scaled columns:
+  the mean is then drawn towards them, and how far tells where they are;
+- a person whose rows have more than half of the scatter of a column over all cells, as these totals
+  leave (if such rows are many, as where most columns are mostly zero, the total is not kept
+  instead);
 - a column of which fewer than ``min_count`` effective persons of the cell have a value: it counts
   as missing for the whole cell.
 
@@ -30,7 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpooled.errors import InputError
-from unpooled.privacy.cell_rules import Scales, Table, offenders, overweight, sums_of_cells
+from unpooled.privacy.cell_rules import could_be_a_cell, offenders, overweight, sums_of_cells
+from unpooled.privacy.cell_table import Scales, Table
 from unpooled.types import BoolArray, FloatArray, IntArray, in_c_order
 
 REBUILDS = 6
@@ -50,8 +52,8 @@ class Cells:
     weights: FloatArray
     """(C,) summed weights."""
     scatter: FloatArray
-    """(C, d) Σ w (x - mean)² of observed values, of which only totals over cells leave; 0 where the
-    column is missing, and in all cells where one row makes up more than half of a total."""
+    """(d,) the total of Σ w (x - mean)² over cells and their observed values; 0 where one row makes
+    up more than half of it."""
     labels: IntArray
     """(n,) the cell of each row, -1 for none."""
     held_back: BoolArray
@@ -95,6 +97,7 @@ def make_cells(
     else:
         held = overweight(table)
         found = (_grouped if persons is None else _grouped_by_person)(table, held)
+        found = _without_offending_cells(table, held, found)
         held_back[table.order] = held
     found = _by_first_row(found)
     labels[table.order] = found
@@ -104,7 +107,7 @@ def make_cells(
 def _grouped(table: Table, held: BoolArray) -> IntArray:
     """The cell of each row of the table; marks further rows as held back."""
     found = np.full(len(held), -1)
-    if not table.enough(~held):
+    if not could_be_a_cell(table, ~held):
         return found
     from unpooled.kernels.compiled.cells import Blocks  # imports numba, which takes a while
 
@@ -125,8 +128,7 @@ def _grouped(table: Table, held: BoolArray) -> IntArray:
         dirty = blocks.holding(offending)
         held |= offending
         found[held] = -1
-    del blocks  # half as large as the rows
-    return _without_offending_cells(table, held, found)
+    return found
 
 
 def _grouped_by_person(table: Table, held: BoolArray) -> IntArray:
@@ -148,12 +150,12 @@ def _grouped_by_person(table: Table, held: BoolArray) -> IntArray:
         if not offending.any():
             return found
         held |= offending
-    return _without_offending_cells(table, held, np.where(held, -1, found))
+    return np.where(held, -1, found)
 
 
 def _without_offending_cells(table: Table, held: BoolArray, found: IntArray) -> IntArray:
     """Drops cells until none offends: without rows held back they may be too small, or others'
-    parts be too large."""
+    parts be too large. Also whatever the kernels, which round, may have let pass."""
     while True:
         bad = offenders(table, found, table.scales(~held).spreads, with_sizes=True)
         if not bad.any():

@@ -31,7 +31,7 @@ def entered(
     A method that must see rows is given those that are in cells, with their cells.
     """
     found = _cells(data, min_count, store, site)
-    data = replace(data, admitted=True, remark=left_out(found, min_count))
+    data = replace(data, admitted=True, remark=left_out(found))
     if needs_rows:
         inside = np.flatnonzero(found.labels >= 0)
         rows = SelectedRows(data.rows, inside)
@@ -47,20 +47,22 @@ def _cells(
     if site is None:
         columns = tuple(f"column {i}" for i in range(1, data.rows.shape[1] + 1))
         site = SiteRows(columns, all_rows(data.rows), data.weights)
-    return first_cells(site, min_count) if store is None else store.update(site, min_count)
+    if store is None:
+        return first_cells(site, min_count, data.name)
+    return store.update(site, min_count)
 
 
-def left_out(found: Stored, min_count: int) -> str:
+def left_out(found: Stored) -> str:
     """What was left out, in words; nothing if nothing was."""
     n_rows = found.in_cells + found.waiting + found.held_back
     if not found.in_cells:
         return (
-            f"takes no part: its {n_rows} rows do not make a cell of {min_count} persons, its "
-            "minimum count"
+            f"takes no part: its {n_rows} rows do not make a cell of {found.min_count} persons, "
+            "its minimum count"
         )
     parts = []
     if found.waiting:
-        parts.append(f"{found.waiting} of {n_rows} rows waiting for {min_count} new persons")
+        parts.append(f"{found.waiting} of {n_rows} rows waiting for {found.min_count} new persons")
     if found.held_back:
         parts.append(
             f"{found.held_back} of {n_rows} rows held back, each of which would stand out in a cell"

@@ -206,7 +206,8 @@ class Deployment(Policy):
     """What may leave although it cannot be made from cells: ``"network-weights"``, a network that
     was trained on the rows."""
     least_parties: int = 3
-    """With fewer parties it takes no part: of two, each can take its own share from the result."""
+    """It takes no part in runs that are meant for fewer: of two parties, each can take its own
+    share from the result. A plan with a quorum may end with fewer than take part."""
     kinds: tuple[str, ...] | None = None
     """The kinds of messages it allows; None allows all."""
     max_rounds: int = 10_000
@@ -223,11 +224,15 @@ class Deployment(Policy):
         whole("least_parties", self.least_parties, 1)
         whole("max_rounds", self.max_rounds, 1, inf)
         whole("max_floats", self.max_floats, 1, inf)
-        unknown = [name for name in self.allow if name not in ALLOWED]
-        if isinstance(self.allow, str) or unknown:
+        for name in ("allow", "kinds"):  # lists as files have them: a policy can be hashed
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not isinstance(self.allow, tuple) or not all(name in ALLOWED for name in self.allow):
             raise InputError(
                 f"allow={self.allow!r} is not known; give a list of any of {', '.join(ALLOWED)}."
             )
+        if self.kinds is not None and not isinstance(self.kinds, tuple):
+            raise InputError(f"kinds={self.kinds!r} is no list; give one of kinds of messages.")
         if self.min_count == 2:
             raise InputError(
                 "min_count=2 hides nothing, since two numbers follow from their mean and spread; "

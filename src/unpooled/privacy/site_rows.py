@@ -33,7 +33,7 @@ class SiteRows:
     persons: Sequence[str] | None = None
     """Whose each row is; without it each row is a person."""
     mapping: Mapping[str, Any] = field(default_factory=dict)
-    """How the columns were read, in what JSON has: names of columns, factors of units."""
+    """How the columns were read, in what JSON has: names of columns."""
 
     def checked(self, party: PartyId) -> SiteRows:
         """The same in one layout; refuses what does not go together."""

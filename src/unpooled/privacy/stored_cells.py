@@ -28,6 +28,8 @@ class Stored(NamedTuple):
     """The cells in use, which are all that may be released, and where the given rows are."""
 
     columns: tuple[str, ...]
+    min_count: int
+    """Persons that the cells were made for: what a policy asked for when the store began."""
     means: FloatArray
     """NaN where the column is missing for the whole cell."""
     observed: IntArray
@@ -45,9 +47,10 @@ class Stored(NamedTuple):
     """None where nothing is stored."""
 
 
-def first_cells(site: SiteRows, min_count: int, party: PartyId = "this site") -> Stored:
+def first_cells(site: SiteRows, min_count: int, party: PartyId) -> Stored:
     """The cells of these rows where no store is kept: those that a new store would have."""
-    return answer_at_first(site, cells_at_first(site.checked(party), min_count), None)
+    cells = cells_at_first(site.checked(party), min_count)
+    return answer_at_first(site, min_count, cells, None)
 
 
 def cells_at_first(site: SiteRows, min_count: int) -> Cells:
@@ -59,11 +62,11 @@ def cells_at_first(site: SiteRows, min_count: int) -> Cells:
     return make_cells(site.rows, site.weights, min_count, codes)
 
 
-def answer_at_first(site: SiteRows, cells: Cells, head: Head | None) -> Stored:
+def answer_at_first(site: SiteRows, min_count: int, cells: Cells, head: Head | None) -> Stored:
     """The answer of a store that begins with these cells."""
-    numbers = (cells.means, cells.observed, cells.counts, cells.weights, cells.scatter.sum(axis=0))
-    held_back = int(cells.held_back.sum())
-    return Stored(site.columns, *numbers, cells.labels, *_places(cells.labels, held_back), head)
+    numbers = (cells.means, cells.observed, cells.counts, cells.weights, cells.scatter)
+    places = _places(cells.labels, int(cells.held_back.sum()))
+    return Stored(site.columns, min_count, *numbers, cells.labels, *places, head)
 
 
 def answer_after(history: History, outcome: Outcome, head: Head) -> Stored:
@@ -73,11 +76,12 @@ def answer_after(history: History, outcome: Outcome, head: Head) -> Stored:
     labels = np.where(outcome.labels >= 0, number[outcome.labels], -1)
     return Stored(
         history.origin.columns,
+        history.origin.min_count,
         history.joined("means")[active],
         history.joined("observed")[active],
         history.joined("counts")[active],
         history.joined("weights")[active],
-        history.joined("scatter")[active].sum(axis=0),
+        history.scatter,
         labels,
         *_places(labels, outcome.held_back),
         head,

@@ -41,6 +41,11 @@ class StarAround(StarProtocol):
         return self.inner.needs_rows
 
     @property
+    def on_cells(self) -> str:  # type: ignore[override]
+        """As the inner one."""
+        return self.inner.on_cells
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         return self.inner.releases
 

@@ -11,8 +11,9 @@ same seed and policies, bit for bit. ``examples/flower`` is an app that is ready
 
 A site's SuperNode has in its node config who it is: ``partition-id`` is the party's number, from 0,
 and ``name`` what it is called (the number if left out). There the site also decides what may leave
-it: its ``policy`` ("deployment" or "study") and ``min-count`` override those of the app, and
-``memory`` is the folder in which its cells are kept for later runs.
+it: its ``policy`` (a name in :data:`unpooled.privacy.policy.POLICIES`) and ``min-count`` override
+those of the app, and ``memory`` is the folder in which its cells are kept for this and later runs:
+without one it takes no part under a policy with a minimum count.
 
 What to know about Flower:
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from flwr.app import ConfigRecord, Context, Message, UserConfig
 from flwr.clientapp import ClientApp
 
@@ -35,11 +36,12 @@ from unpooled.messages.codec import Encoded, decode
 from unpooled.messages.conform import misfit
 from unpooled.messages.message import Ask
 from unpooled.privacy.policy import POLICIES, Policy, RunRequest, as_policy
+from unpooled.privacy.site_rows import SiteRows
 from unpooled.runtime.agreement import Agreement
 from unpooled.runtime.idempotent import IdempotentParty
 from unpooled.runtime.party import PartyRuntime
 from unpooled.runtime.serving import serving
-from unpooled.types import PartyId
+from unpooled.types import PartyId, all_rows
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,7 +54,9 @@ def client_app(
     """A party as a ClientApp.
 
     ``load_data`` returns the site's table in any form that ``fit`` takes for one party, or a tuple
-    of the table and its rows' weights. It is called for every question and must return the same.
+    of the table and its rows' weights; or, with names of rows and persons and columns that not
+    every run uses, :class:`unpooled.privacy.SiteRows`. It is called for every question and must
+    return the same.
     """
     app = ClientApp()
 
@@ -80,8 +84,9 @@ def _reply(
         question = question_of(message)
         _refuse_other_runs(question, agreement, number, name)
         own.preflight(RunRequest(name, (), n_parties=agreement.n_parties))
+        _refuse_without_memory(own, name)
         asked = _asked(question, agreement, name)
-        data = _party_data(load_data(context), name, agreement)
+        data = _party_data(load_data(context), name, agreement, own)
         party = IdempotentParty(
             PartyRuntime(agreement.protocol, data, (agreement.seed, number), own)
         )
@@ -139,6 +144,16 @@ def _site_policy(config: UserConfig, given: str | Policy, name: PartyId) -> Poli
         raise ProtocolError(f"In the node config of party {name}, {error}") from None
 
 
+def _refuse_without_memory(policy: Policy, name: PartyId) -> None:
+    """Whoever starts runs says which columns these have, and rows change in between: cells made
+    anew for every run would give rows away."""
+    if policy.min_count > 1 and policy.store(name) is None:
+        raise PolicyRefusal(
+            f"Party {name} takes no part, since its SuperNode's node config names no folder in "
+            'which its cells are kept; have its owner add memory="FOLDER".'
+        )
+
+
 def _refuse_other_runs(
     question: Question, agreement: Agreement, number: int, name: PartyId
 ) -> None:
@@ -170,13 +185,26 @@ def _asked(question: Question, agreement: Agreement, name: PartyId) -> Encoded:
     return Encoded(ask, question.question)
 
 
-def _party_data(loaded: Any, name: PartyId, agreement: Agreement) -> PartyData:
-    """The party's rows as its steps see them, checked like those that ``fit`` takes."""
-    table, weights = loaded if isinstance(loaded, tuple) else (loaded, None)
+def _party_data(loaded: Any, name: PartyId, agreement: Agreement, policy: Policy) -> PartyData:
+    """What the protocol is given of the party's rows, checked like those that ``fit`` takes."""
     columns = agreement.columns if isinstance(agreement.columns, tuple) else None
+    site = loaded if isinstance(loaded, SiteRows) else None
+    if site is None:
+        table, weights = loaded if isinstance(loaded, tuple) else (loaded, None)
+    else:
+        chosen = site.columns if columns is None else columns
+        missing = [column for column in chosen if column not in site.columns]
+        if missing:
+            raise InputError(f"The rows of party {name} have no column {missing[0]!r}.")
+        table = np.asarray(site.rows)[:, [site.columns.index(column) for column in chosen]]
+        weights = site.weights
     expected = Expected("unpooled", agreement.n_columns, columns)
     own = None if weights is None else {name: weights}
-    return read({name: table}, None, own, expected).parties[0]
+    data = read({name: table}, None, own, expected).parties[0]
+    if site is None and columns is not None:
+        site = SiteRows(columns, all_rows(data.rows), data.weights)
+    needs_rows = agreement.protocol.needs_rows
+    return policy.admitted(data, needs_rows=needs_rows, site=site, columns=columns)
 
 
 def _answer_to(

@@ -110,6 +110,11 @@ class Prepared(StarProtocol):
         return None
 
     @property
+    def on_cells(self) -> str:  # type: ignore[override]
+        """As the inner one."""
+        return self.inner.on_cells
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         return (*self.finding[0], *map(self._resized, self.inner.releases))
 
@@ -197,11 +202,6 @@ class Then(Prepared):
     def needs_rows(self) -> bool:  # type: ignore[override]
         """As the inner one."""
         return self.inner.needs_rows
-
-    @property
-    def on_cells(self) -> str:  # type: ignore[override]
-        """As the inner one."""
-        return self.inner.on_cells
 
     @property
     def keeps_rows(self) -> bool:  # type: ignore[override]

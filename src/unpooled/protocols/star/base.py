@@ -6,8 +6,9 @@ cut short resumes by replaying the recorded answers. No two questions of a run h
 and round: that is what names an exchange.
 
 A party is a set of pure steps, one per kind of question: ``(data, state, body, rng) -> (reply,
-state)``. The reply is named arrays. Steps are handed rows with weights and never ask what these
-are: under the ``deployment`` policy they are means of cells. A party's process may die between two
+state)``. The reply is named arrays. Steps are handed rows with weights and need not know what these
+are: under the ``deployment`` policy they are means of cells, and sums of squares add
+``data.scatter``. A party's process may die between two
 messages, so what it remembers is in ``state``, named arrays like everything else, and its random
 numbers are made afresh for every question, from the seed, the party's number and the question's
 name.

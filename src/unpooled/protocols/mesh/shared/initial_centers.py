@@ -168,6 +168,6 @@ def _refuse_empty(block: Block) -> None:
     empty: Array = np.flatnonzero(block.parties.sizes == 0)
     if len(empty):
         raise InputError(
-            f"Party {block.parties.names[empty[0]]} has no rows to draw starting centres from; "
-            "leave it out or give init as an array."
+            f"Party {block.parties.names[empty[0]]} has no rows to draw starting centres from, or "
+            "fewer persons than its minimum count; leave it out or give init as an array."
         )
