@@ -45,6 +45,12 @@ OWNERS = np.arange(len(IMAGES)) % 3
 
 
 NETWORKS = Deployment(allow=("network-weights",))
+warning_of_cells = pytest.mark.filterwarnings("ignore:FeCA goes by the distances of single rows")
+
+
+def test_feca_on_cells_is_warned_of_here_too() -> None:
+    with pytest.warns(UserWarning, match="FeCA goes by the distances of single rows"):
+        model(rounds=0, policy=NETWORKS).fit(IMAGES, groups=OWNERS)
 
 
 def model(**options: Any) -> DeepFeCA:
@@ -201,6 +207,7 @@ def test_bad_options(case: str) -> None:
     assert vars(refused) == before
 
 
+@warning_of_cells
 def test_bad_images() -> None:
     refuses(lambda: model().fit(np.zeros((3, 2, 2, 1, 1))), r"have the shape \(3, 2, 2, 1, 1\)")
     unlike = {"a": np.zeros((9, 4, 4)), "b": np.zeros((9, 5, 5))}
@@ -327,6 +334,7 @@ def test_digits_are_learnt(how: str) -> None:
     assert new[0] > digits.digit_scores(DIGITS, CLASSES, raw.labels_)[0]
 
 
+@warning_of_cells
 def test_networks_leave_only_if_every_owner_allows_it() -> None:
     """Of all methods it is the one that cannot do with cells."""
     images, owners = DIGITS[:600], np.arange(600) % 3

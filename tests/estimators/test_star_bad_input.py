@@ -42,7 +42,6 @@ SENDING_ROWS = {own.__name__: own for own in (RandomFeatureKMeans, KernelPCAKMea
 CLUSTERERS = {**SENDING_SUMS, **SENDING_ROWS}
 EMBEDDING = ("KernelKMeans", *SENDING_ROWS)
 every = pytest.mark.parametrize("name", CLUSTERERS)
-every_sending_sums = pytest.mark.parametrize("name", SENDING_SUMS)
 embedding = pytest.mark.parametrize("name", EMBEDDING)
 
 

@@ -191,13 +191,12 @@ def a_row_of_weight_two_is_two_rows(world: _World) -> None:
 def _apart(one: Run, other: Run) -> float:
     """How far the numbers that are about rows' values lie apart, whatever order they are in."""
     largest = 0.0
-    for name in ("centers", "mean"):
-        if name in one.result:
-            first, second = (np.atleast_2d(run.result[name]) for run in (one, other))
-            if first.shape != second.shape:
-                return np.inf
-            gaps = cdist(*(table.reshape(-1, table.shape[-1]) for table in (first, second)))
-            largest = max(largest, float(gaps[linear_sum_assignment(gaps)].max()))
+    for name in one.result.keys() & {"centers", "mean"}:
+        first, second = (np.atleast_2d(run.result[name]) for run in (one, other))
+        if first.shape != second.shape:
+            return np.inf
+        gaps = cdist(*(table.reshape(-1, table.shape[-1]) for table in (first, second)))
+        largest = max(largest, float(gaps[linear_sum_assignment(gaps)].max()))
     return largest
 
 

@@ -2,9 +2,8 @@
 
 The centres of every round are those of Lloyd's iteration on the pooled rows from the same start
 (:mod:`unpooled.protocols.star.shared.sums` is one round, and says what becomes of empty clusters).
-It ends when no centre moves by more than ``tol`` times the
-root mean square distance of a row to its centre, or after ``max_rounds``; with ``tol=0`` when
-nothing moves at all.
+It ends when no centre moves by more than ``tol`` times the root mean square distance of a row to
+its centre, or after ``max_rounds``; with ``tol=0`` when nothing moves at all.
 
 The start is :class:`unpooled.protocols.star.one_shot.OneShotKMeans`, or centres drawn from parties'
 sketches (:mod:`unpooled.protocols.star.shared.drawn_starts`), neither of which sends a row, or
