@@ -68,7 +68,7 @@ class Federation:
         for number, (name, port) in enumerate(zip(self.parties.names, nodes, strict=True)):
             data = self.folder / f"{name}.csv"
             _write(data, TABLES[number])
-            config = f'partition-id={number} name="{name}" data="{data}" memory="{self.folder}/m"'
+            config = f'partition-id={number} name="{name}" data="{data}" memory="{data}.memory"'
             place = ["--superlink", f"127.0.0.1:{link}", "--port", str(port)]
             self._start("flower-supernode", *place, "--node-config", config)
 

@@ -286,13 +286,13 @@ def test_other_columns_than_those_of_the_cells_are_refused(
 def test_a_site_keeps_its_cells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     word = said(west("deployment", memory=str(tmp_path / "memory")), question())
     assert word.status == "answer"
-    assert (tmp_path / "memory" / "West" / "cells.log").exists()
+    assert (tmp_path / "memory" / "cells.log").exists()
     shutil.rmtree(tmp_path / "memory")
     (tmp_path / "memory").write_text("no folder")
     word = said(west("deployment", memory=str(tmp_path / "memory")), question())
     assert word.status == "failed"
     assert str(tmp_path) not in word.text
-    assert "cannot be used (Not a directory), so nothing was released" in caplog.text
+    assert "cannot be used (File exists), so nothing was released" in caplog.text
 
 
 def test_what_a_policy_withholds_is_said_to_be_withheld() -> None:

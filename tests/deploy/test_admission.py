@@ -88,14 +88,15 @@ class Site:
         rows = self.read(plan, own)
         return admission.previewed("North", own, rows, self.folder / to)
 
-    def begins(self, name: str, own: Own) -> Path | None:
-        """Where a store of this party would begin."""
-        return admission.new_store(name, own, self.read(self.plan(), own))
+    def rows(self, plan: Plan, own: Own) -> OwnRows:
+        """North's rows, in the plan's columns, whatever is stored."""
+        assert own.data is not None
+        return read_rows(own.data, "North", plan.columns, own.naming)
 
     @property
     def store(self) -> Path:
-        """North's part of the memory."""
-        return self.folder / "memory" / "North"
+        """North's memory."""
+        return self.folder / "memory"
 
 
 @pytest.fixture
@@ -211,27 +212,68 @@ def test_another_store_in_its_place_is_noticed(site: Site) -> None:
 
 
 def test_the_store_of_another_party_is_refused(site: Site) -> None:
+    """It is known by its rows: a site may go by other names in other plans."""
     site.admitted(site.plan(), site.own())
-    site.store.rename(site.store.with_name("South"))
-    own, plan = site.own(), site.plan()
-    rows = site.read(plan, own)
+    site.write(NORTH + 1.0)
+    rows = site.read(site.plan(), site.own())
     refuses(
-        lambda: admission.previewed("South", own, rows, site.folder / "south.run"),
-        "holds the cells of North, not of South; give each party a folder of its own",
+        lambda: admission.previewed("South", site.own(), rows, site.folder / "south.run"),
+        "only 0% are among those of South as they were; .*and each party a folder of its own",
         StateError,
     )
 
 
-def test_runs_of_other_parties_beside_it_say_nothing_of_this_store(site: Site) -> None:
-    """Several parties of a trial may share a machine, a folder and a memory."""
-    site.admitted(site.plan(), site.own())
+def test_a_site_has_one_store_under_all_of_its_names(site: Site) -> None:
+    """Two consortia call it by two names; its cells are the same."""
+    first = site.admitted(site.plan(), site.own())
     own, plan = site.own(), site.plan()
+    state = StateDirectory(site.folder / "run-2", plan.hash.hex(), "South")
+    again = admission.admitted(plan, "South", own, site.read(plan, own), state)
+    state.close()
+    assert np.array_equal(again.rows, first.rows)
+    assert again.name == "South"
+    # Under either name it is noticed if the store is gone.
+    shutil.rmtree(site.store)
+    words = "is missing, though this site has released"
+    rows = site.rows(plan, own)
+    for name in NAMES[:2]:
+        refuses(
+            lambda name=name: admission.previewed(name, own, rows, site.folder / "run-3"),  # type: ignore[misc]
+            words,
+            StateError,
+        )
+
+
+def test_runs_of_other_parties_beside_it_say_nothing_of_this_store(site: Site) -> None:
+    """Several parties of a trial may share a machine and a folder; others make folders too."""
+    site.admitted(site.plan(), site.own())
+    own, plan = replace(site.own(), memory=site.folder / "south.memory"), site.plan()
+    (site.folder / "biology" / admission.CELLS).mkdir(parents=True)
+    (site.folder / "images").mkdir()
+    (site.folder / "images" / admission.CELLS).write_text("of the retina")
     state = StateDirectory(site.folder / "south.run", plan.hash.hex(), "South")
-    rows = replace(site.read(plan, own))
-    data = admission.admitted(plan, "South", own, rows, state)
+    data = admission.admitted(plan, "South", own, site.read(plan, own), state)
     state.close()
     assert len(data.rows)
-    assert {path.name for path in (site.folder / "memory").iterdir()} >= {"North", "South"}
+    (site.folder / "run-1" / admission.CELLS).write_text("damaged")
+    assert admission.previewed("South", own, site.read(plan, own), site.folder / "south.run")
+
+
+def test_most_rows_have_changed_only_if_the_owner_says_so(site: Site) -> None:
+    """Another unit, a wrong file or half of one would retire cells for good."""
+    ids = [f"v{i}" for i in range(60)]
+    site.write(id=ids)
+    own = site.own('id = "id"\n')
+    site.admitted(site.plan(), own)
+    log = (site.store / "cells.log").read_bytes()
+    kept = cells_of(NORTH[:, :2]).labels <= 1
+    site.write(np.where(kept[:, None], NORTH, 18.0 * NORTH), id=ids)
+    words = r"only [34]\d% are among those of North as they were; .*go on with --rows-changed"
+    refuses(lambda: site.admitted(site.plan(), own, "run-2"), words, StateError)
+    assert (site.store / "cells.log").read_bytes() == log
+    after = site.admitted(site.plan(), replace(own, rows_changed=True), "run-2")
+    assert len(after.rows) == 2
+    assert "rows waiting for 10 new persons" in after.remark
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"store": 1}', b"[" * 100_000])
@@ -250,14 +292,14 @@ def test_a_new_store_on_purpose_replaces_what_runs_know(site: Site) -> None:
     own = site.own()
     store = admission.site_policy(own).store("North")
     assert store is not None
-    store.start_anew(admission.known_heads(site.folder / "run-2", "North"))
+    store.start_anew(admission.known_heads(site.folder / "run-2", "North", store))
     data = site.admitted(site.plan("y", "z"), own, "run-2")
     assert np.array_equal(data.rows, cells_of(NORTH[:, 1:]).means)
     site.admitted(site.plan("z"), own, "run-3")
-    assert (site.folder / "memory" / "North.old-1").is_dir()
+    assert (site.folder / "memory.old-1").is_dir()
     # The old one is not taken back silently.
     shutil.rmtree(site.store)
-    (site.folder / "memory" / "North.old-1").rename(site.store)
+    (site.folder / "memory.old-1").rename(site.store)
     refuses(
         lambda: site.admitted(site.plan("x"), own, "run-4"),
         "is another than the one that runs of this site know",
@@ -281,7 +323,7 @@ def test_a_new_store_is_begun_before_a_run_only(site: Site) -> None:
     )
     assert site.store.is_dir()
     admission.begin_anew("North", own, site.folder / "run-2")
-    assert (site.folder / "memory" / "North.old-1").is_dir()
+    assert (site.folder / "memory.old-1").is_dir()
 
 
 def test_names_of_rows_and_persons_are_read(site: Site) -> None:
@@ -436,37 +478,17 @@ def test_a_minimum_that_rises_is_refused_and_one_that_falls_changes_nothing(site
     assert "rows waiting for 10 new persons" in after.remark  # as the store was begun
 
 
-def test_a_party_under_another_name_is_known_by_its_rows(site: Site) -> None:
-    """Cells made of the same rows for another party's store would be as good as a new store."""
-    own = site.own()
-    assert site.begins("North", own) == site.store
-    site.admitted(site.plan(), own)
-    assert site.begins("North", own) is None
-    words = "are in cells already, those of North in .*; take part as North, or start a new store"
-    refuses(lambda: site.begins("North-2", own), words, StateError)
-    site.write(np.vstack([NORTH, [[1.0, 2.0, 3.0]]]))
-    refuses(lambda: site.begins("North-2", own), words, StateError)
-    admission.begin_anew("North-2", own, site.folder / "run-2")
-    assert site.begins("North-2", own) is not None
-    # Others in the same folder have rows of their own, alike only in what many rows have.
-    site.write(NORTH + 1.0)
-    assert site.begins("South", own) == site.folder / "memory" / "South"
-    other = replace(own, memory=site.folder / "other")
-    site.write(np.round(NORTH))
-    site.admitted(site.plan(), other, "elsewhere/run")
-    site.write(np.round(NORTH[::-1]))
-    assert site.begins("South", other) is not None
-
-
 def test_cells_are_kept_beside_the_data_where_there_is_no_file(tmp_path: Path) -> None:
     """Not in the folder that the program is started in, which may be another one every time."""
     data = tmp_path / "north.csv"
-    assert read_own(None, data).memory == tmp_path / "memory"
+    assert read_own(None, data).memory == tmp_path / "north.memory"
     (tmp_path / "sub").mkdir()
-    file = tmp_path / "sub" / "north.toml"
+    file = tmp_path / "sub" / "site.toml"
     file.write_text("")
     own = read_own(file, data)
-    assert (own.data, own.memory) == (data, tmp_path / "sub" / "memory")
+    assert (own.data, own.memory) == (data, tmp_path / "sub" / "site.memory")
+    file.write_text('memory = "~/cells"\n')
+    assert read_own(file).memory == Path.home() / "cells"
 
 
 def test_a_study_keeps_no_store(site: Site) -> None:

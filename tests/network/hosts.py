@@ -323,7 +323,6 @@ def prepare(
     ``rows`` has the parties or peers in order; with a host called "coordinator" it is a star.
     ``own`` is the content of everybody's own file.
     """
-    (folder / "own.toml").write_text(own)
     star = "coordinator" in hosts.names
     listening = ("coordinator",) if star else tuple(rows)
     prints = make_keys(
@@ -353,8 +352,9 @@ def prepare(
             continue
         data = folder / f"{name}.npz"
         np.savez(data, X=rows[name])
-        kind, own_file = "party" if star else "peer", str(folder / "own.toml")
-        words = (kind, *common, "--name", name, "--data", str(data), "--own", own_file)
+        kind, own_file = "party" if star else "peer", folder / f"{name}.toml"
+        own_file.write_text(own)
+        words = (kind, *common, "--name", name, "--data", str(data), "--own", str(own_file))
         programs[name] = Program(hosts, name, words, folder)
     return programs
 

@@ -206,8 +206,7 @@ class Site:
             words = ["party" if self.star else "peer", str(plan or self.plan), "--name", name]
             words += ["--data", str(data)]
             own = self.folder / f"{name}.toml"
-            memory = "" if "memory = " in self.own else 'memory = "memory"\n'
-            own.write_text(memory + self.own)
+            own.write_text(self.own.replace("NAME", name))
             words += ["--own", str(own)]
         to = self.folder / f"{name}.run"
         out, err = self.folder / f"{name}.out", self.folder / f"{name}.err"

@@ -204,7 +204,9 @@ def test_one_patient_after_the_other_changed_over_tls(policy: str, tmp_path: Pat
         name: Named(rows, tuple(f"v{i}" for i in range(len(rows))))
         for name, rows in zip(("North", "East", "South"), clusters((60, 50, 55)), strict=True)
     }
-    own = 'id = "visit"\n' + (STUDY_FILE if policy == "study" else f'memory = "{tmp_path / "m"}"\n')
+    own = 'id = "visit"\n' + (
+        STUDY_FILE if policy == "study" else f'memory = "{tmp_path}/NAME.memory"\n'
+    )
     said = run_over_tls(tmp_path / "first", authority, tables, own)
     before, secret = tables["North"].rows, []
     for change, changed in CHANGES.items():

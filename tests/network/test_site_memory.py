@@ -53,7 +53,7 @@ def test_cells_are_the_same_in_every_run_and_follow_the_rows(
         policy = "deployment"
         expected = unpooled.OneShotKMeans(3, policy=policy, random_state=0).fit(data)
         np.testing.assert_array_equal(first, expected.cluster_centers_)
-        log = (site.folder / "memory" / "P1" / "cells.log").read_bytes()
+        log = (site.folder / "P1.memory" / "cells.log").read_bytes()
         # Four rows more wait, and nothing that leaves has changed.
         data["P1"] = np.concatenate([data["P1"], data["P1"][:4] + 0.01])
         np.testing.assert_array_equal(run_again(site, 1), first)
@@ -64,9 +64,9 @@ def test_cells_are_the_same_in_every_run_and_follow_the_rows(
         before = dict(data, P1=data["P1"][:60])
         expected = unpooled.OneShotKMeans(2, policy=policy, random_state=0).fit(before)
         np.testing.assert_array_equal(run_again(site, 2), expected.cluster_centers_)
-        assert (site.folder / "memory" / "P1" / "cells.log").read_bytes()[: len(log)] == log
+        assert (site.folder / "P1.memory" / "cells.log").read_bytes()[: len(log)] == log
         # Without the store the site does not go on, unless its owner says so.
-        shutil.rmtree(site.folder / "memory" / "P1")
+        shutil.rmtree(site.folder / "P1.memory")
         words = ["party", str(site.plan), "--name", "P1", "--keys", str(site.keys), "--dry-run"]
         words += ["--own", str(site.folder / "P1.toml"), "--data", str(site.folder / "P1.npz")]
         assert main([*words, "--to", str(site.folder / "P1.new")]) == 2

@@ -115,6 +115,7 @@ class Site:
             np.array([row.weight for row in self.rows]),
             [row.id for row in self.rows],
             [row.person for row in self.rows] if self.several else None,
+            mostly_changed=True,
         )
 
     def release(self, found: Stored) -> None:

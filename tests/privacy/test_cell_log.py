@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -198,10 +199,12 @@ def test_foreign_files_are_refused(store: CellStore, content: bytes, words: str)
     assert log_of(store).read_bytes() == content
 
 
-def test_a_store_of_another_party_is_refused(store: CellStore) -> None:
+def test_a_store_of_another_party_is_refused_by_its_rows(store: CellStore) -> None:
     store.update(FIRST, M)
-    other = CellStore(store.folder, "South\n")
-    refuses(lambda: other.update(FIRST, M), "cells of North, not of South", StateError)
+    other, rows = CellStore(store.folder, "South\n"), replace(FIRST, rows=FIRST.rows + 1.0)
+    words = "in cells of North .*only 0% are among those of South.n as they were"
+    refuses(lambda: other.update(rows, M), words, StateError)
+    assert other.update(FIRST, M).head == store.head  # another name for the same site
 
 
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,11 @@ def add_network(commands: Any) -> None:
                 "--new-memory",
                 action="store_true",
                 help="begin a new store of cells, on purpose: with the old one it gives rows away",
+            )
+            command.add_argument(
+                "--rows-changed",
+                action="store_true",
+                help="go on although most rows are gone or changed, which retires their cells",
             )
         command.add_argument(
             "--keys", type=Path, metavar="DIR", help="where NAME.key, NAME.pem and ca.pem are"
@@ -92,7 +98,8 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     from unpooled.deploy.own import read_own
     from unpooled.deploy.plan_file import read_plan
 
-    plan, own, name = read_plan(options.plan), read_own(options.own, options.data), options.name
+    plan, name = read_plan(options.plan), options.name
+    own = replace(read_own(options.own, options.data), rows_changed=options.rows_changed)
     plan.member(name)
     setting = _setting(options, name, own.keys, own.to)
     if options.new_memory:

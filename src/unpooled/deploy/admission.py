@@ -18,7 +18,7 @@ from unpooled.deploy.plan import Plan
 from unpooled.errors import InputError, PolicyRefusal, StateError
 from unpooled.network.storage.directory import StateDirectory
 from unpooled.network.storage.ledger_file import LEDGER
-from unpooled.privacy.cell_store import ANEW, LOG, CellStore, Head, Stored
+from unpooled.privacy.cell_store import ANEW, CellStore, Head, Stored
 from unpooled.privacy.entrance import left_out
 from unpooled.privacy.policy import Policy
 from unpooled.privacy.site_rows import SiteRows
@@ -31,7 +31,9 @@ CELLS = "cells"
 
 def site_policy(own: Own) -> Policy:
     """The site's policy, with its store where it has a minimum count."""
-    return own.policy.with_own(memory=own.memory) if own.policy.min_count > 1 else own.policy
+    if own.policy.min_count <= 1:
+        return own.policy
+    return own.policy.with_own(memory=own.memory, one_party=True)
 
 
 def site_columns(plan: Plan, name: PartyId, own: Own) -> tuple[str, ...]:
@@ -60,12 +62,12 @@ def admitted(
     policy = site_policy(own)
     store = policy.store(name)
     if store is not None:
-        store.refuse_unlike(known_heads(state.path, name))
+        store.refuse_unlike(known_heads(state.path, name, store))
     protocol = plan.protocol
     data = policy.admitted(
         PartyData(name, rows.chosen(plan.columns), rows.parties.weights),
         needs_rows=isinstance(protocol, StarProtocol) and protocol.needs_rows,
-        site=site_rows(rows),
+        site=site_rows(own, rows),
         columns=plan.columns,
     )
     if not len(data.rows):
@@ -75,25 +77,10 @@ def admitted(
     return data
 
 
-def new_store(name: PartyId, own: Own, rows: OwnRows) -> Path | None:
-    """Where a store is to begin; None if there is one, or none is kept.
-
-    Refuses to begin one for rows that are in the cells of a store beside it, unless the owner has
-    asked for it: a party under another name has the same rows, and cells of them already.
-    """
+def new_store(name: PartyId, own: Own) -> Path | None:
+    """Where a store is to begin; None if there is one, or none is kept."""
     store = site_policy(own).store(name)
-    if store is None or store.exists:
-        return None
-    if not store.begins_on_purpose:
-        for folder in sorted(store.folder.parent.glob(f"*/{LOG}")):
-            other = CellStore.of(folder.parent)
-            if other is not None and other.knows(site_rows(rows)):
-                raise StateError(
-                    f"The rows of {name} are in cells already, those of {other.party} in "
-                    f"{other.folder}, and cells made of them a second time can tell single rows "
-                    f"apart; take part as {other.party}, or {ANEW}."
-                )
-    return store.folder
+    return None if store is None or store.exists else store.folder
 
 
 def begin_anew(name: PartyId, own: Own, to: Path) -> None:
@@ -109,7 +96,7 @@ def begin_anew(name: PartyId, own: Own, to: Path) -> None:
             f"The run in {to} has begun, from cells that there are; leave --new-memory out to go "
             "on with it, or begin another run with --to."
         )
-    store.start_anew(known_heads(to, name))
+    store.start_anew(known_heads(to, name, store))
 
 
 def previewed(name: PartyId, own: Own, rows: OwnRows, to: Path) -> Stored | None:
@@ -118,15 +105,14 @@ def previewed(name: PartyId, own: Own, rows: OwnRows, to: Path) -> Stored | None
     store = policy.store(name)
     if store is None:
         return None
-    store.refuse_unlike(known_heads(to, name))
-    new_store(name, own, rows)
-    found = store.update(site_rows(rows), policy.min_count, write=False)
+    store.refuse_unlike(known_heads(to, name, store))
+    found = store.update(site_rows(own, rows), policy.min_count, write=False)
     if not found.in_cells:
         raise PolicyRefusal(f"Party {name} {left_out(found)}.")
     return found
 
 
-def site_rows(rows: OwnRows) -> SiteRows:
+def site_rows(own: Own, rows: OwnRows) -> SiteRows:
     """The rows as the store takes them: with the names of columns, rows and persons."""
     assert rows.table.columns is not None  # they come from a file with named columns
     return SiteRows(
@@ -136,29 +122,50 @@ def site_rows(rows: OwnRows) -> SiteRows:
         ids=None if rows.ids is None else rows.ids.values,
         persons=None if rows.persons is None else rows.persons.values,
         mapping=vars(rows.naming),
+        mostly_changed=own.rows_changed,
     )
 
 
-def known_heads(run: Path, name: PartyId) -> Iterator[Head]:
-    """What this run's directory and those beside it know of the party's store."""
-    for path in sorted(run.absolute().parent.glob(f"*/{CELLS}")):
+def known_heads(run: Path, name: PartyId, store: CellStore) -> Iterator[Head]:
+    """What this run's directory and those beside it know of the store."""
+    for owner in sorted(run.absolute().parent.glob("*/owner")):
+        path = owner.with_name(CELLS)
+        if not path.is_file():
+            continue
         try:
             known = json.loads(path.read_bytes())
             head = Head(str(known["store"]), int(known["sequence"]), str(known["hash"]))
+            folder = known["folder"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            if _named(owner) != name:
+                continue  # another party's run
             raise StateError(
                 f"{path} is damaged, which says how new the cells of {name} must be; move "
                 f"{path.parent} away to go on without it."
             ) from None
-        if known.get("party") == name:
+        if folder == _place(store) or _named(owner) == name:
             yield head
+
+
+def _named(owner: Path) -> object:
+    """Whose a directory is."""
+    try:
+        found = json.loads(owner.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found.get("name") if isinstance(found, dict) else None
+
+
+def _place(store: CellStore) -> str:
+    return str(store.folder.resolve())
 
 
 def _remember(state: StateDirectory, store: CellStore, name: PartyId) -> None:
     """Notes the store's head in the run's directory, before anything is sent."""
     head = store.head
     assert head is not None  # it has just been written
-    noted, known = {"party": name, **head._asdict()}, state.read_json(CELLS)
+    noted = {"folder": _place(store), **head._asdict()}
+    known = state.read_json(CELLS)
     ledger = state.path / LEDGER
     if known not in (None, noted) and ledger.exists() and ledger.stat().st_size:
         raise StateError(

@@ -70,7 +70,7 @@ def connected_with_rows(
         # Only now: if the rows cannot be used, the others learn that they need not wait.
         rows = read()
         refuse_rows(plan, name, own, rows)
-        begun = new_store(name, own, rows)
+        begun = new_store(name, own)
         data = admitted(plan, name, own, rows, state)
         if begun is not None:
             setting.report({"event": "cells", "folder": str(begun.absolute())})

@@ -7,7 +7,7 @@ All of it is optional, and the command line's options win over it::
     id = "visit"                 # a column that names each row: labels.csv then has it too
     person = "patient"           # a column that names each row's person (default: a row, a person)
     columns = ["age", "pressure"]  # what cells are made of (default: the first plan's columns)
-    memory = "memory"            # the folder of the site's cells, for this and every later run
+    memory = "north.memory"      # the folder of the site's cells, for this and every later run
     keys = "keys"                # the folder with NAME.key, NAME.pem and ca.pem
     to = "north.run"             # the state directory, where results are written too
 
@@ -37,7 +37,7 @@ from unpooled.types import PartyId
 
 _PATHS, _NAMED = ("data", "memory", "keys", "to"), ("weights", "id", "person")
 _LISTS = ("allow", "kinds")
-_SETTINGS = tuple(own.name for own in fields(Deployment) if own.name != "memory")
+_SETTINGS = tuple(own.name for own in fields(Deployment) if own.name not in ("memory", "one_party"))
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,24 @@ class Own:
     data: Path | None = None
     naming: Naming = Naming()  # noqa: RUF009 (frozen)
     columns: tuple[str, ...] | None = None
-    memory: Path = Path("memory")
+    memory: Path = Path("site.memory")
     keys: Path | None = None
     to: Path | None = None
     policy: Policy = DEPLOYMENT
+    rows_changed: bool = False
+    """Whether the owner says that most rows may be gone or have other values: no key of the file,
+    since it is true of one run only."""
 
 
 def read_own(path: Path | None, data: Path | None = None) -> Own:
     """A party's own file; without one, everything is as if it were empty.
 
-    ``data`` takes the place of the file's. Cells are kept beside the file, or beside the data where
-    there is none, wherever the program is started: they must be found again.
+    ``data`` takes the place of the file's. Where the file does not say where cells are kept, that
+    is beside it, or beside the data where there is none, and not where the program is started: they
+    must be found again.
     """
     if path is None:
-        return Own(data, memory=(Path() if data is None else data.parent) / "memory")
+        return Own(data, memory=(data or Path("site")).with_suffix(".memory"))
     content, source = read_toml(path, "party's own file"), f"The party's own file {path}"
     known = (*_PATHS, *_NAMED, "columns", "policy")
     for key, value in content.items():
@@ -68,11 +72,12 @@ def read_own(path: Path | None, data: Path | None = None) -> Own:
             raise InputError(f"{source} has {key!r}; it takes {', '.join(known)}.")
         if key not in ("columns", "policy") and not isinstance(value, str):
             raise InputError(f"{source} has {key} = {value!r}; give text in quotes.")
-    places = {key: path.parent / content[key] for key in _PATHS if key in content}
-    places.setdefault("memory", path.parent / "memory")
-    naming = Naming(**{key: content[key] for key in _NAMED if key in content})
+    given = {key: Path(content[key]).expanduser() for key in _PATHS if key in content}
+    places: dict[str, Any] = {key: path.parent / place for key, place in given.items()}
+    places.setdefault("memory", path.with_suffix(".memory"))
     if data is not None:
         places["data"] = data
+    naming = Naming(**{key: content[key] for key in _NAMED if key in content})
     columns = _names(content, "columns", source)
     policy = _read_policy(content.get("policy", {}), source)
     return Own(**places, naming=naming, columns=columns, policy=policy)

@@ -10,7 +10,8 @@ column, of whose mean a cell says nothing unless as many fresh persons have a va
 
 Persons are known by the names that the site gives them, and by their values if a row comes back
 under another name. Whoever is entered anew under another name and with other values is a new person
-here: names must not change.
+here: names must not change. Where many rows have the same values, new ones are not fresh before
+there are more of them than have gone.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Outcome:
     """Of each row: its cell, numbered over the whole history, -1 for none."""
     held_back: int
     change: Change | None
-    unchanged: bool = True
-    """Whether any row of a cell is as it was."""
+    unchanged: float = 1.0
+    """The share of the rows in cells that are as they were."""
 
 
 def next_change(history: History, given: KnownRows) -> Outcome:
@@ -85,34 +86,26 @@ def next_change(history: History, given: KnownRows) -> Outcome:
 def _known_again(history: History, given: KnownRows) -> BoolArray:
     """Rows of persons who were in a cell, maybe under other names.
 
-    These are rows with the key of one that was in a cell; and rows with the values and weight of
-    one that is gone, unless these are common: of rows that several had at once, as many count as
-    have gone since the last change.
+    These are rows with the key of one that was in a cell, and rows with the values and weight of
+    one that is gone: of several such rows as many as are gone, less those known again before.
     """
     keys, versions = history.joined("keys"), history.joined("versions")
     known = np.isin(given.keys, keys)
     gone = ~np.isin(keys, given.keys)
-    common = np.concatenate([_repeated(change.added.versions) for change in history.changes])
-    known |= np.isin(given.versions, versions[gone & ~np.isin(versions, common)])
-    lately, quota = np.unique(
-        versions[gone & history.active[history.cell_of_row]], return_counts=True
-    )
-    again = np.flatnonzero(~known & np.isin(given.versions, lately))
-    again = again[np.lexsort([given.keys[again], given.versions[again]])]
+    once = np.unique(np.char.add(keys, versions), return_index=True)[1]  # it was in several cells
+    lost, quota = np.unique(versions[once][gone[once]], return_counts=True)
+    again = np.flatnonzero(~known & np.isin(given.versions, lost))
+    spent = np.isin(given.persons[again], history.spent)
+    again = again[np.lexsort([given.keys[again], ~spent, given.versions[again]])]
     _, first, which = np.unique(given.versions[again], return_index=True, return_inverse=True)
     rank = np.arange(len(again)) - first[which]
-    known[again[rank < quota[np.searchsorted(lately, given.versions[again])]]] = True
+    known[again[rank < quota[np.searchsorted(lost, given.versions[again])]]] = True
     return np.asarray(known)
 
 
-def _repeated(values: Array) -> Array:
-    """Those that are there more than once."""
-    found, counts = np.unique(values, return_counts=True)
-    return found[counts > 1]
-
-
-def _matched(history: History, given: KnownRows) -> tuple[IntArray, IntArray, bool]:
-    """Of each row, its active cell or -1; the cells that retire; whether any row is as it was."""
+def _matched(history: History, given: KnownRows) -> tuple[IntArray, IntArray, float]:
+    """Of each row, its active cell or -1; the cells that retire; the share of rows in cells that
+    are as they were."""
     cells, active = history.cell_of_row, history.active
     now = np.flatnonzero(active[cells])
     known = history.joined("keys")[now]
@@ -130,7 +123,7 @@ def _matched(history: History, given: KnownRows) -> tuple[IntArray, IntArray, bo
         seen[row[same]] = True
     retired = np.unique(cells[now[~seen[now]]])
     labels[np.isin(labels, retired)] = -1
-    return labels, retired, bool(seen.any()) or not len(now)
+    return labels, retired, float(seen[now].mean()) if len(now) else 1.0
 
 
 def as_change(cells: Cells, rows: KnownRows, retired: IntArray, renamed: Array) -> Change:

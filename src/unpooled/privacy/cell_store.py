@@ -54,6 +54,8 @@ __all__ = ["CellStore", "Head", "SiteRows", "Stored", "first_cells"]
 
 LOG = "cells.log"
 _REPLACED = "replaced"
+_LEAST_UNCHANGED = 0.5
+"""Of the rows in cells: with fewer that are as they were, it is probably the wrong file."""
 _PATIENCE = 30.0
 """Seconds to wait for another process of the party."""
 GIVES_AWAY = "cells of both stores together can tell single rows apart"
@@ -76,33 +78,6 @@ class CellStore:
         self.folder, self.party = Path(folder), party
         self._patience = patience
         self._path = self.folder / LOG
-
-    @classmethod
-    def of(cls, folder: Path) -> CellStore | None:
-        """The store in a folder, whosever it is; None if it cannot be read."""
-        try:
-            history = read_history(read_log((folder / LOG).read_bytes()).payloads)
-        except (OSError, LogDamaged):
-            return None
-        return cls(folder, history.origin.party)
-
-    def knows(self, site: SiteRows) -> bool:
-        """Whether half of these rows, or more, are in cells of this store as they are.
-
-        Values that several rows have say nothing: those of another party may be the same.
-        """
-        found = self._look()
-        if found is None or not set(found[1].origin.columns) <= set(site.columns):
-            return False
-        history, given = found[1], known_rows(site.checked(self.party), found[1].origin)
-        versions, counts = np.unique(history.joined("versions"), return_counts=True)
-        same = np.isin(given.versions, versions[counts == 1])
-        return bool(2 * np.count_nonzero(same) >= max(1, len(same)))
-
-    @property
-    def begins_on_purpose(self) -> bool:
-        """Whether the owner has asked for a new store, which is not begun yet."""
-        return (self.folder / _REPLACED).exists()
 
     @property
     def exists(self) -> bool:
@@ -137,8 +112,9 @@ class CellStore:
             given = known_rows(site, history.origin)
             outcome = next_change(history, given)
             if outcome.change is not None:
+                if not site.mostly_changed:
+                    self._refuse_other_rows(outcome, history.origin)
                 self._refuse_unnamed(outcome.change, history.origin)
-                self._refuse_other_rows(outcome)
                 log = self._add(log, outcome.change, write)
                 history.add(outcome.change)
             if write:
@@ -226,11 +202,6 @@ class CellStore:
             return None
         except LogDamaged as error:
             raise StateError(f"{self._path} of {self._name} {error}; {_RESTORE}.") from None
-        if history.origin.party != self.party:
-            raise StateError(
-                f"{self._path} holds the cells of {printable(history.origin.party, 80)}, not of "
-                f"{self._name}; give each party a folder of its own with memory in the site file."
-            )
         return log, history
 
     def _begin(self, site: SiteRows, min_count: int, write: bool) -> Stored:
@@ -254,6 +225,7 @@ class CellStore:
         parts, own = record(payload(change, origin), None)
         begin_file(self._path, parts)
         flush(self._path)
+        (self.folder / _REPLACED).unlink(missing_ok=True)  # its names are in the origin now
         return answer_at_first(site, min_count, cells, Head(origin.store, 1, own))
 
     def _add(self, log: Log, change: Change, write: bool) -> Log:
@@ -305,12 +277,15 @@ class CellStore:
                 f"and {ANEW}."
             )
 
-    def _refuse_other_rows(self, outcome: Outcome) -> None:
-        """A wrong file or another unit would retire every cell, for good."""
-        if not outcome.unchanged:
+    def _refuse_other_rows(self, outcome: Outcome, origin: Origin) -> None:
+        """A wrong file, another unit or another party would retire cells for good."""
+        if outcome.unchanged < _LEAST_UNCHANGED:
             raise StateError(
-                f"No row of {self._name} is as it was when its cells were made (in {self.folder}); "
-                f"give the right file, with its values in the units of before, or {ANEW}."
+                f"Of the rows in cells of {printable(origin.party, 80)} (in {self.folder}) only "
+                f"{outcome.unchanged:.0%} are among those of {self._name} as they were; give the "
+                "right file with its values in the units of before, and each party a folder of its "
+                "own with memory in the site file; or, if most rows are really gone or have "
+                "changed, go on with --rows-changed, which retires their cells for good."
             )
 
     def _pending(self) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ Four things would make a mean or a total one about a single person, and no cell 
 - a column of which fewer than ``min_count`` effective persons of the cell have a value: it counts
   as missing for the whole cell.
 
-All rows of a person are in one cell, or in none.
+All rows of a person are in one cell, or in none. Two persons of a cell who are far from all others
+may each have less than half of its scatter: then the mean tells either of them where the other is.
 
 Rows that offend are held back and the cells they were in are made anew; cells that offend to the
 last are dropped. Cells depend on the rows, their weights and persons, and ``min_count`` alone, not

@@ -12,7 +12,8 @@ import numpy as np
 
 from unpooled.data.parties import PartyData
 from unpooled.data.rows import SelectedRows
-from unpooled.privacy.cell_store import CellStore, Stored, first_cells
+from unpooled.errors import StateError
+from unpooled.privacy.cell_store import ANEW, CellStore, Stored, first_cells
 from unpooled.privacy.site_rows import SiteRows
 from unpooled.types import all_rows
 
@@ -36,7 +37,15 @@ def entered(
         inside = np.flatnonzero(found.labels >= 0)
         rows = SelectedRows(data.rows, inside)
         return replace(data, rows=rows, weights=data.weights[inside], cells=found.labels[inside])
-    places = [found.columns.index(column) for column in columns or found.columns]
+    wanted = found.columns if columns is None else columns
+    missing = [column for column in wanted if column not in found.columns]
+    if missing or (columns is None and len(wanted) != data.rows.shape[1]):
+        raise StateError(
+            f"The cells of {data.name} are made of {', '.join(found.columns)}, and this run is "
+            f"about {data.rows.shape[1]} columns, among them others; leave those out of it, or "
+            f"{ANEW}."
+        )
+    places = [found.columns.index(column) for column in wanted]
     means, scatter = found.means[:, places], found.scatter[places]
     return replace(data, rows=means, weights=found.weights, scatter=scatter)
 

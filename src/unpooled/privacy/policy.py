@@ -213,6 +213,9 @@ class Deployment(Policy):
     max_rounds: int = 10_000
     max_floats: int = 1_000_000_000
     memory: str | Path | None = None
+    one_party: bool = False
+    """Whether ``memory`` is one party's own, as at a site, whatever it is called in a run; else
+    every party has a folder in it."""
     sees_every_release = False
 
     def __post_init__(self) -> None:
@@ -240,12 +243,13 @@ class Deployment(Policy):
             )
 
     def store(self, party: PartyId) -> CellStore | None:
+        if self.memory is None:
+            return None
+        if self.one_party:
+            return CellStore(Path(self.memory), party)
         # Every character that a file system might take for something else is written as %xx.
-        return (
-            None
-            if self.memory is None
-            else CellStore(Path(self.memory) / quote(party, safe=" ").replace(".", "%2E"), party)
-        )
+        name = quote(party, safe=" ", errors="surrogatepass").replace(".", "%2E")
+        return CellStore(Path(self.memory) / name, party)
 
     def review(self, request: ReleaseRequest) -> Body | None:
         """Refuses kinds not allowed, and whatever would go over a cap."""

@@ -34,12 +34,17 @@ class SiteRows:
     """Whose each row is; without it each row is a person."""
     mapping: Mapping[str, Any] = field(default_factory=dict)
     """How the columns were read, in what JSON has: names of columns."""
+    mostly_changed: bool = False
+    """Whether their owner says that most rows may be gone or have other values."""
 
     def checked(self, party: PartyId) -> SiteRows:
         """The same in one layout; refuses what does not go together."""
-        rows = in_c_order(np.asarray(self.rows, dtype=np.float64))
-        weights = in_c_order(np.asarray(self.weights, dtype=np.float64))
         who = f"The rows of {printable(party)}"
+        try:
+            rows = in_c_order(np.asarray(self.rows, dtype=np.float64))
+            weights = in_c_order(np.asarray(self.weights, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InputError(f"{who} or their weights are no table of numbers; give one.") from None
         if rows.ndim != 2 or rows.shape[1] != len(self.columns) or not self.columns:
             raise InputError(
                 f"{who} have the shape {rows.shape}; give one name for each column, not "
@@ -47,6 +52,10 @@ class SiteRows:
             )
         if len(set(self.columns)) < len(self.columns):
             raise InputError(f"{who} have two columns of one name; rename one of them.")
+        if weights.ndim != 1:
+            raise InputError(
+                f"{who} have weights of the shape {weights.shape}; give one number each."
+            )
         for what, values in (("weights", weights), ("ids", self.ids), ("persons", self.persons)):
             if values is not None and len(values) != len(rows):
                 raise InputError(
@@ -57,7 +66,7 @@ class SiteRows:
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise InputError(f"{who} have weights that are no finite numbers of at least 0.")
         try:
-            mapping = json.loads(json.dumps(dict(self.mapping)))
+            mapping = json.loads(json.dumps(dict(self.mapping), allow_nan=False))
         except (TypeError, ValueError):
             raise InputError(f"{who} have a mapping of more than JSON has; use text.") from None
         return replace(self, rows=rows, weights=weights, mapping=mapping)

@@ -137,7 +137,7 @@ def _site_policy(config: UserConfig, given: str | Policy, name: PartyId) -> Poli
     if "min-count" in config:
         own["min_count"] = config["min-count"]
     if "memory" in config:
-        own["memory"] = config["memory"]
+        own |= {"memory": config["memory"], "one_party": True}
     try:
         return policy.with_own(**own) if own else policy
     except InputError as error:
