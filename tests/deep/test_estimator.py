@@ -253,6 +253,7 @@ model(rounds=4, checkpoint=sys.argv[1]).fit(SQUARES, groups=OWNERS)
 
 
 @pytest.mark.long
+@warning_of_cells
 def test_after_a_kill_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     file = tmp_path / "fit.npz"
     root = Path(__file__).parents[2]
