@@ -11,6 +11,9 @@ import pytest
 
 from tests.network.site import STUDY, Authority, admitted, ring_of, write_plan
 from unpooled.cli import main
+from unpooled.data.sources import read_rows
+from unpooled.deploy.admission import site_policy, site_rows
+from unpooled.deploy.own import read_own
 from unpooled.deploy.plan_file import read_plan
 from unpooled.network.star_kinds import COORDINATOR
 from unpooled.network.storage.journal import JOURNAL
@@ -132,6 +135,35 @@ def test_a_party_of_few_rows_is_told(site: Path, authority: Authority, capsys: S
     Path("few.csv").write_text("x,y\n1,2\n3,4\n")
     assert dry(authority, "--data", "few.csv") == 2
     assert "takes no part: its 2 rows do not make a cell of 10" in capsys.readouterr().err
+
+
+def test_a_dry_run_with_a_new_store_is_refused(
+    site: Path, authority: Authority, capsys: Said
+) -> None:
+    assert dry(authority, "--data", "north.csv", "--new-memory") == 2
+    assert "a dry run changes nothing; leave one of them out." in capsys.readouterr().err
+
+
+def test_a_dry_run_of_other_rows_says_how_to_go_on(
+    site: Path, authority: Authority, capsys: Said
+) -> None:
+    """Ids are the same, values are in another unit."""
+    Path("site.toml").write_text('id = "id"\nmemory = "cells"\n')
+    table = np.column_stack([np.loadtxt("north.csv", delimiter=",", skiprows=1), np.arange(30)])
+    for factor in (1.0, 18.0):
+        lines = [f"{factor * x!r},{y!r},{i:.0f}" for x, y, i in table.tolist()]
+        Path("rows.csv").write_text("\n".join(["x,y,id", *lines]) + "\n")
+        if factor == 1.0:
+            own = read_own(Path("site.toml"), Path("rows.csv"))
+            rows = read_rows(Path("rows.csv"), "North", ("x", "y"), own.naming)
+            store = site_policy(own).store("North")
+            assert store is not None
+            store.update(site_rows(own, rows), 10)
+    words = ("--data", "rows.csv", "--own", "site.toml")
+    assert dry(authority, *words) == 2
+    assert "go on with --rows-changed" in capsys.readouterr().err
+    assert dry(authority, *words, "--rows-changed") == 2
+    assert "takes no part: its 30 rows do not make a cell" in capsys.readouterr().err
 
 
 def test_what_a_method_does_badly_on_cells_is_said(

@@ -482,7 +482,7 @@ def replayed(
         said[name][message.kind, message.round] = sha256(encode(message)).hexdigest()
 
     parties = Parties.of(list(rows.values()), names=NAMES)
-    policy = read_own(folder / "own.toml").policy
+    policy = read_own(folder / f"{next(iter(rows))}.toml").policy
     if kind.star:
         questions = programs[COORDINATOR].manifest()["questions"]
         outcome.partial = sum(len(one["answered"]) < len(NAMES) for one in questions)

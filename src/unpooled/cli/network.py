@@ -104,7 +104,10 @@ def _take_part(options: argparse.Namespace, *, star: bool) -> None:
     setting = _setting(options, name, own.keys, own.to)
     if options.new_memory:
         if options.dry_run:
-            raise InputError("--new-memory puts cells aside, and a dry run changes nothing.")
+            raise InputError(
+                "--new-memory puts cells aside, and a dry run changes nothing; leave one of "
+                "them out."
+            )
         refuse_place(plan, name, setting, star=star)
         columns = own.columns or plan.columns
         refuse_rows(plan, name, own, _rows(options, own, columns))  # before anything is put aside
