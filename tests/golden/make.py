@@ -33,7 +33,7 @@ from unpooled.testing.conformance import _World
 
 TABLE = {**{f"beside: {name}": own for name, own in BESIDE.items()}, **tables.protocols()}
 
-SIZES = {"study": (9, 4, 14, 6, 2), "deployment": (40, 25, 60, 30, 12)}
+SIZES = {"study": (9, 4, 14, 6, 2), "deployment": (120, 80, 100, 90, 60)}
 
 
 def in_process() -> dict[str, np.ndarray]:
